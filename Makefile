@@ -1,0 +1,104 @@
+# make help lists what there is. Every target runs on one or two cores; only
+# test-system needs more than Go, and it installs that itself.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+SHELL := /bin/bash -o pipefail
+
+GO        ?= go
+FUZZTIME  ?= 10s
+BENCH     ?= .
+
+# The files behind these build tags are ours too: they are vetted with the rest.
+TAGS := system,long
+
+# buf and staticcheck have a go.mod of their own: in ours, their requirements
+# would move the versions that the programs are built with.
+TOOL        := $(GO) tool -modfile=tools/go.mod
+BUF         := $(TOOL) buf
+STATICCHECK := $(TOOL) staticcheck
+
+# What the tests tagged "system" run: peers and real pages that others wrote.
+SYSTEM_PACKAGES := nginx chromium libxml2-utils cppreference-doc-en-html
+
+export GO BUF
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: build
+build: ## build publisherd, indexerd and auditor into bin/ (the first build takes minutes)
+	$(GO) build -trimpath -o bin/ ./publisherd ./indexerd ./auditor
+	@ls bin
+
+.PHONY: test
+test: ## run the whole suite; needs nothing but Go
+	@echo "Building and testing; each package prints a line when it is done."
+	$(GO) test -timeout 10m ./...
+	@if [ -e testdata/thirdparty/go.mod ]; then $(MAKE) --no-print-directory testthird; fi
+
+.PHONY: testthird
+testthird: ## check the log with libraries that others wrote (part of test)
+	GOWORK=off $(GO) -C testdata/thirdparty test -mod=readonly -timeout 10m ./...
+
+.PHONY: test-system
+test-system: ## run the tests against nginx, Chromium and 4,424 real pages (Debian, root)
+	tools/debian-packages.sh $(SYSTEM_PACKAGES)
+	$(GO) test -tags system -timeout 20m ./internal/e2e/...
+
+.PHONY: test-long
+test-long: ## run the soak and crash tests, for up to three hours
+	$(GO) test -tags long -timeout 3h ./...
+
+.PHONY: race
+race: ## run the suite under the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race -timeout 30m ./...
+
+.PHONY: lint
+lint: lint-go lint-proto lint-modules ## check formatting, vet, staticcheck, protocol, modules, generated code
+	@echo "lint: all is well"
+
+.PHONY: lint-go
+lint-go:
+	@unformatted=$$(gofmt -l .) && { [ -z "$$unformatted" ] || \
+		{ echo "gofmt would change these files; run gofmt -w on them:"; echo "$$unformatted"; exit 1; }; }
+	$(GO) vet ./...
+	$(GO) vet -tags $(TAGS) ./...
+	@for module in bench testdata/thirdparty; do \
+		[ ! -e $$module/go.mod ] || { echo "$(GO) -C $$module vet ./..."; GOWORK=off $(GO) -C $$module vet ./... || exit 1; }; done
+	$(STATICCHECK) -tests ./...
+	$(STATICCHECK) -tests -tags $(TAGS) ./...
+
+.PHONY: lint-proto
+lint-proto:
+	tools/lint-proto.sh
+
+.PHONY: lint-modules
+lint-modules:
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+	$(GO) -C tools mod tidy -diff
+	$(GO) -C tools mod verify
+
+.PHONY: gen
+gen: ## regenerate the Go code of proto/
+	$(BUF) generate
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME (default 10s)
+	tools/fuzz.sh $(FUZZTIME)
+
+.PHONY: bench
+bench: ## run the benchmarks, and those against peers if bench/ is there
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 1h ./...
+	@if [ -e bench/go.mod ]; then GOWORK=off $(GO) -C bench test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 1h ./...; fi
+
+.PHONY: demo
+demo: build ## show it all: two identities, a push, a receipt, its audit, an edit
+	bash testdata/demo.sh
+
+.PHONY: clean
+clean: ## remove what build, demo and the tests left behind
+	rm -rf bin demo coverage.*
+	find . -name '*.test' -not -path './.git/*' -not -path '*/testdata/*' -type f -delete
