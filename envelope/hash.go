@@ -1,0 +1,65 @@
+package envelope
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
+
+const hashPrefix = "sha256:"
+
+// A Hash names something by SHA-256: an object, a key, a scope, a root.
+// It is written "sha256:" and 64 lower-case hex digits, and no other way.
+// The zero Hash names nothing and is never valid in an artefact.
+type Hash [sha256.Size]byte
+
+// ParseHash accepts exactly the form that String prints.
+func ParseHash(s string) (Hash, error) {
+	var h Hash
+	if len(s) != len(hashPrefix)+2*len(h) || s[:len(hashPrefix)] != hashPrefix {
+		return Hash{}, fmt.Errorf("malformed hash %.80q", s)
+	}
+	digits := s[len(hashPrefix):]
+	for i := range len(digits) {
+		if c := digits[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return Hash{}, fmt.Errorf("malformed hash %.80q", s)
+		}
+	}
+	if _, err := hex.Decode(h[:], []byte(digits)); err != nil {
+		return Hash{}, fmt.Errorf("malformed hash %.80q", s)
+	}
+	return h, nil
+}
+
+func (h Hash) String() string { return hashPrefix + hex.EncodeToString(h[:]) }
+
+// IsZero reports whether h is the zero Hash.
+func (h Hash) IsZero() bool { return h == Hash{} }
+
+// MarshalText is String.
+func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText is ParseHash.
+func (h *Hash) UnmarshalText(b []byte) error {
+	v, err := ParseHash(string(b))
+	if err != nil {
+		return err
+	}
+	*h = v
+	return nil
+}
+
+// TaggedHash is SHA-256(tag 00 parts…). The tag keeps hashes that serve
+// different ends apart; callers keep the parts apart by fixed lengths or by
+// canonical form.
+func TaggedHash(tag string, parts ...[]byte) Hash {
+	d := sha256.New()
+	d.Write([]byte(tag))
+	d.Write([]byte{0})
+	for _, p := range parts {
+		d.Write(p)
+	}
+	var h Hash
+	d.Sum(h[:0])
+	return h
+}

@@ -1,0 +1,118 @@
+package envelope
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/base64"
+	"time"
+
+	"filippo.io/edwards25519"
+)
+
+// Ed25519 is the one signature algorithm of the profile, by its RFC 9864 name.
+const Ed25519 = "Ed25519"
+
+// A PublicKey is an Ed25519 key that was checked when it was loaded: 32
+// octets, a canonical point, and not of small order.
+type PublicKey struct {
+	b  [ed25519.PublicKeySize]byte
+	id Hash
+}
+
+// NewPublicKey checks b. A key of small order is refused because one fixed
+// signature verifies under it for every message.
+func NewPublicKey(b []byte) (PublicKey, error) {
+	if len(b) != ed25519.PublicKeySize {
+		return PublicKey{}, refuse(ErrKey, "", "%d octets, want %d", len(b), ed25519.PublicKeySize)
+	}
+	p, err := new(edwards25519.Point).SetBytes(b)
+	if err != nil || !bytes.Equal(p.Bytes(), b) {
+		return PublicKey{}, refuse(ErrKey, "", "not a canonical point")
+	}
+	if new(edwards25519.Point).MultByCofactor(p).Equal(edwards25519.NewIdentityPoint()) == 1 {
+		return PublicKey{}, refuse(ErrKey, "", "of small order")
+	}
+	k := PublicKey{id: TaggedHash("uzpif-oi/key-id/v1", []byte(Ed25519), []byte{0}, b)}
+	copy(k.b[:], b)
+	return k, nil
+}
+
+// ID is the key_id: SHA-256("uzpif-oi/key-id/v1" 00 alg 00 public_key).
+func (k PublicKey) ID() Hash { return k.id }
+
+// Bytes returns the 32 octets of the key.
+func (k PublicKey) Bytes() []byte { return bytes.Clone(k.b[:]) }
+
+// IsZero reports whether k is no key.
+func (k PublicKey) IsZero() bool { return k == PublicKey{} }
+
+// MarshalText writes the key in base64url without padding.
+func (k PublicKey) MarshalText() ([]byte, error) {
+	return base64.RawURLEncoding.AppendEncode(nil, k.b[:]), nil
+}
+
+// UnmarshalText accepts what MarshalText writes, and checks the key.
+func (k *PublicKey) UnmarshalText(text []byte) error {
+	b, err := decodeBase64(string(text), ed25519.PublicKeySize)
+	if err != nil {
+		return err
+	}
+	v, err := NewPublicKey(b)
+	if err != nil {
+		return err
+	}
+	*k = v
+	return nil
+}
+
+// decodeBase64 decodes n octets of unpadded base64url and accepts only what
+// encoding them again would print.
+func decodeBase64(s string, n int) ([]byte, error) {
+	if len(s) != base64.RawURLEncoding.EncodedLen(n) {
+		return nil, refuse(ErrSyntax, "", "%d characters of base64url, want %d", len(s), base64.RawURLEncoding.EncodedLen(n))
+	}
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil || len(b) != n || base64.RawURLEncoding.EncodeToString(b) != s {
+		return nil, refuse(ErrSyntax, "", "not canonical base64url")
+	}
+	return b, nil
+}
+
+// A Use is what a key may sign.
+type Use string
+
+// The uses of a key; each key has exactly one.
+const (
+	UseEnvelope Use = "envelope" // artefacts
+	UseLog      Use = "log"      // checkpoint notes
+	UseTLS      Use = "tls"      // the session's handshake
+	UseCard     Use = "card"     // the identity card itself
+)
+
+// A KeyRecord is what a verifier knows of a key: whose it is, for what, and
+// for which epochs and times a signature by it counts.
+type KeyRecord struct {
+	Key                 PublicKey
+	Identity            Name
+	Authority           Name
+	Use                 Use
+	FirstEpoch          uint64
+	LastEpoch           uint64    // 0: no end
+	NotBefore, NotAfter time.Time // zero: no bound; NotAfter itself is too late
+}
+
+// A KeySource finds a key by its id. It answers from the verifier's own trust,
+// never from the object that is being verified.
+type KeySource interface {
+	LookupKey(id Hash) (KeyRecord, bool)
+}
+
+// counts reports whether a signature under r counts for an object of identity,
+// authority, type, epoch and time of issue.
+func (r KeyRecord) counts(o *Object) bool {
+	use := r.Use == UseEnvelope || (r.Use == UseCard && o.Type == IdentityCard)
+	return use && r.Authority == o.Authority &&
+		o.Epoch >= r.FirstEpoch && (r.LastEpoch == 0 || o.Epoch <= r.LastEpoch) &&
+		(r.NotBefore.IsZero() || !o.IssuedAt.Before(r.NotBefore)) &&
+		(r.NotAfter.IsZero() || o.IssuedAt.Before(r.NotAfter))
+}
