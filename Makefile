@@ -29,7 +29,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build publisherd, indexerd and auditor into bin/ (the first build takes minutes)
-	$(GO) build -trimpath -o bin/ ./publisherd ./indexerd ./auditor
+	$(GO) build -o bin/ ./publisherd ./indexerd ./auditor
 	@ls bin
 
 .PHONY: test

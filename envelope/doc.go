@@ -9,15 +9,20 @@
 //
 // The invariants, and the tests that show them:
 //
-//   - Whatever opens re-encodes to the very bytes that were opened
+//   - Whatever parses re-encodes to the very bytes that were parsed
 //     (FuzzParse, TestVectorReencodes).
+//   - Canonical form is that of RFC 8785, read once by a reader of our own
+//     which two of others agree with (FuzzCanonical, TestTheScannerIsRFC8785).
 //   - Flipping any one bit of a one-signer envelope refuses it
 //     (TestOneFlippedBitNeverOpens).
-//   - Nothing is read from a second decoding: fields come from the canonical
-//     bytes themselves, with exact keys (TestKeysAreExact).
+//   - Fields come from the canonical bytes themselves, never from a second
+//     form of them, and with exact keys (TestKeysAreExact).
+//   - Nothing is signed that would be refused for its form
+//     (TestNothingIsSignedThatWouldNotOpen).
 //
-// The order of checks is fixed: size, syntax, canonical form, version, type,
-// schema, object_id, signature syntax and order, keys, signatures, threshold,
-// time. Whom the session belongs to, stream state, revocation, scope and
-// policy come after it and belong to the callers.
+// The order of checks is fixed: size; syntax, limits and canonical form, octet
+// by octet; version, type, schema, object_id, signature syntax and order, body,
+// critical extensions, keys, signatures, threshold, time. Whom the session
+// belongs to, stream state, revocation, scope and policy come after it and
+// belong to the callers.
 package envelope

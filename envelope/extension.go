@@ -6,6 +6,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// maxExtension is the length limit of an extension's name, in octets.
+const maxExtension = 255
+
 // An Extension is one member of "extensions". One that is critical and that
 // the verifier does not know refuses the object; any other is covered by the
 // signatures and otherwise ignored.
@@ -14,10 +17,11 @@ type Extension struct {
 	Data     jsontext.Value `json:"data"`
 }
 
-// validExtension reports whether name has the form name.domain/label.
+// validExtension reports whether name has the form name.domain/label, all in
+// [a-z0-9_-].
 func validExtension(name string) bool {
 	domain, label, ok := strings.Cut(name, "/")
-	if !ok || len(name) > 255 || !strings.Contains(domain, ".") {
+	if !ok || len(name) > maxExtension || !strings.Contains(domain, ".") {
 		return false
 	}
 	for part := range strings.SplitSeq(domain, ".") {

@@ -10,7 +10,8 @@ const hashPrefix = "sha256:"
 
 // A Hash names something by SHA-256: an object, a key, a scope, a root.
 // It is written "sha256:" and 64 lower-case hex digits, and no other way.
-// The zero Hash names nothing and is never valid in an artefact.
+// The zero Hash names no object and no key; as a root it may be that of an
+// empty tree.
 type Hash [sha256.Size]byte
 
 // ParseHash accepts exactly the form that String prints.
@@ -19,13 +20,7 @@ func ParseHash(s string) (Hash, error) {
 	if len(s) != len(hashPrefix)+2*len(h) || s[:len(hashPrefix)] != hashPrefix {
 		return Hash{}, fmt.Errorf("malformed hash %.80q", s)
 	}
-	digits := s[len(hashPrefix):]
-	for i := range len(digits) {
-		if c := digits[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return Hash{}, fmt.Errorf("malformed hash %.80q", s)
-		}
-	}
-	if _, err := hex.Decode(h[:], []byte(digits)); err != nil {
+	if _, err := hex.Decode(h[:], []byte(s[len(hashPrefix):])); err != nil || h.String() != s {
 		return Hash{}, fmt.Errorf("malformed hash %.80q", s)
 	}
 	return h, nil

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"encoding/base64"
+	"errors"
+	"fmt"
 	"time"
 
 	"filippo.io/edwards25519"
@@ -46,8 +48,11 @@ func (k PublicKey) Bytes() []byte { return bytes.Clone(k.b[:]) }
 // IsZero reports whether k is no key.
 func (k PublicKey) IsZero() bool { return k == PublicKey{} }
 
-// MarshalText writes the key in base64url without padding.
+// MarshalText writes the key in 43 characters of base64url, without padding.
 func (k PublicKey) MarshalText() ([]byte, error) {
+	if k.IsZero() {
+		return nil, refuse(ErrKey, "", "no key")
+	}
 	return base64.RawURLEncoding.AppendEncode(nil, k.b[:]), nil
 }
 
@@ -55,7 +60,7 @@ func (k PublicKey) MarshalText() ([]byte, error) {
 func (k *PublicKey) UnmarshalText(text []byte) error {
 	b, err := decodeBase64(string(text), ed25519.PublicKeySize)
 	if err != nil {
-		return err
+		return refuse(ErrKey, "", "%v", err)
 	}
 	v, err := NewPublicKey(b)
 	if err != nil {
@@ -69,11 +74,11 @@ func (k *PublicKey) UnmarshalText(text []byte) error {
 // encoding them again would print.
 func decodeBase64(s string, n int) ([]byte, error) {
 	if len(s) != base64.RawURLEncoding.EncodedLen(n) {
-		return nil, refuse(ErrSyntax, "", "%d characters of base64url, want %d", len(s), base64.RawURLEncoding.EncodedLen(n))
+		return nil, fmt.Errorf("%d characters of base64url, want %d", len(s), base64.RawURLEncoding.EncodedLen(n))
 	}
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil || len(b) != n || base64.RawURLEncoding.EncodeToString(b) != s {
-		return nil, refuse(ErrSyntax, "", "not canonical base64url")
+		return nil, errors.New("not canonical base64url")
 	}
 	return b, nil
 }
@@ -107,8 +112,15 @@ type KeySource interface {
 	LookupKey(id Hash) (KeyRecord, bool)
 }
 
-// counts reports whether a signature under r counts for an object of identity,
-// authority, type, epoch and time of issue.
+// verifies reports whether sig is k's signature of message.
+func (k PublicKey) verifies(message, sig []byte) bool {
+	return !k.IsZero() && ed25519.Verify(k.b[:], message, sig)
+}
+
+// counts reports whether a signature under r counts for an object of o's
+// authority, type, epoch and time of issue. Validity is judged at issued_at, so
+// that what a key signed outlives it; a key in other hands is to be taken out
+// of the KeySource, since who holds it can set issued_at back.
 func (r KeyRecord) counts(o *Object) bool {
 	use := r.Use == UseEnvelope || (r.Use == UseCard && o.Type == IdentityCard)
 	return use && r.Authority == o.Authority &&

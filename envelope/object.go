@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"encoding/binary"
+	"slices"
+	"strconv"
 	"time"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Version is the profile that this package reads and writes.
@@ -68,16 +67,6 @@ func ruleOf(t Type) (rule, bool) {
 	return rule{}, false
 }
 
-// A Signature is one element of "signatures".
-type Signature struct {
-	Alg   string `json:"alg"`
-	KeyID Hash   `json:"key_id"`
-	Sig   string `json:"sig"`
-}
-
-// MaxSignatures is the most signatures that one envelope carries.
-const MaxSignatures = 16
-
 // An Object is an envelope whose form was checked. Only Open and Authenticate
 // say anything about who signed it.
 type Object struct {
@@ -90,55 +79,33 @@ type Object struct {
 	Body                           []byte    // canonical
 	Extensions                     map[string]Extension
 	Signatures                     []Signature
-	Raw                            []byte // the exact octets
-	core                           []byte // canonical, without signatures
-}
+	Raw                            []byte // the exact octets, in memory of their own
 
-// wire is the envelope as written. Its fields stand in canonical order.
-type wire struct {
-	Audience   Name                 `json:"audience,omitempty"`
-	Body       jsontext.Value       `json:"body"`
-	Version    string               `json:"envelope_version"`
-	Epoch      uint64               `json:"epoch"`
-	ExpiresAt  Time                 `json:"expires_at,omitzero"`
-	Extensions map[string]Extension `json:"extensions,omitempty"`
-	IssuedAt   Time                 `json:"issued_at"`
-	Authority  Name                 `json:"issuer_authority"`
-	NotBefore  Time                 `json:"not_before,omitzero"`
-	ID         Hash                 `json:"object_id,omitzero"`
-	Type       Type                 `json:"object_type"`
-	Sequence   uint64               `json:"sequence"`
-	Signatures []Signature          `json:"signatures,omitempty"`
-	Subject    Name                 `json:"subject"`
+	core []byte // Raw without its signatures: what is signed
 }
-
-func (w *wire) encode() ([]byte, error) { return json.Marshal(w, json.Deterministic(true)) }
 
 // Parse reads one envelope and makes every check that needs no key: size,
-// syntax, canonical form, version, type, the envelope's schema, object_id, and
-// the form and order of the signatures. raw must not be changed afterwards.
+// syntax and canonical form, version, type, the envelope's schema, object_id,
+// and the form and order of the signatures.
 func Parse(raw []byte) (*Object, error) {
 	if err := checkCanonical(raw, artefactLimits); err != nil {
 		return nil, err
 	}
+	if raw[0] != '{' {
+		return nil, refuse(ErrSyntax, "", "not an object")
+	}
+	raw = bytes.Clone(raw)
+	w, at, err := readWire(raw)
 	// Version and type come before the schema, so that a later edition is
 	// refused by its name and not by its members.
-	var head struct {
-		Version string `json:"envelope_version"`
-		Type    Type   `json:"object_type"`
+	if w.Version != Version {
+		return nil, refuse(ErrVersion, "envelope_version", "%.40q", w.Version)
 	}
-	if err := json.Unmarshal(raw, &head); err != nil {
-		return nil, refuse(ErrSchema, "", "%v", err)
-	}
-	if head.Version != Version {
-		return nil, refuse(ErrVersion, "envelope_version", "%.40q", head.Version)
-	}
-	r, ok := ruleOf(head.Type)
+	r, ok := ruleOf(w.Type)
 	if !ok {
-		return nil, refuse(ErrType, "object_type", "%.40q", string(head.Type))
+		return nil, refuse(ErrType, "object_type", "%.40q", string(w.Type))
 	}
-	var w wire
-	if err := decodeClosed(raw, &w, ""); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	o := &Object{
@@ -150,10 +117,13 @@ func Parse(raw []byte) (*Object, error) {
 	if err := o.checkSchema(r); err != nil {
 		return nil, err
 	}
-	if err := o.checkID(w); err != nil {
+	if err := o.checkID(at); err != nil {
 		return nil, err
 	}
-	return o, checkSignatureList(o.Signatures)
+	if err := checkSignatureList(o.Signatures); err != nil {
+		return nil, err
+	}
+	return o, nil
 }
 
 // checkSchema makes the checks of the envelope's schema that the decoding
@@ -166,59 +136,39 @@ func (o *Object) checkSchema(r rule) error {
 		return refuse(ErrSchema, "audience", "forbidden for %s", o.Type)
 	case r.expires && o.ExpiresAt.IsZero():
 		return refuse(ErrSchema, "expires_at", "required for %s", o.Type)
-	case o.Authority == "" || o.Subject == "":
-		return refuse(ErrSchema, "", "issuer_authority and subject are required")
-	case o.Epoch > MaxInteger || o.Sequence > MaxInteger:
-		return refuse(ErrSchema, "epoch", "beyond 2^53-1")
-	case len(o.Body) == 0 || o.Body[0] != '{':
+	case o.Body[0] != '{':
 		return refuse(ErrSchema, "body", "not an object")
-	case o.ID.IsZero():
-		return refuse(ErrSchema, "object_id", "missing")
 	}
-	start := o.IssuedAt
-	if !o.NotBefore.IsZero() {
-		start = o.NotBefore
-	}
-	if !o.ExpiresAt.IsZero() && !start.Before(o.ExpiresAt) {
+	if !o.ExpiresAt.IsZero() && !o.start().Before(o.ExpiresAt) {
 		return refuse(ErrSchema, "expires_at", "not after the beginning of validity")
 	}
-	for name, x := range o.Extensions {
-		if len(x.Data) == 0 {
-			return refuse(ErrSchema, "extensions."+name, "no data")
-		}
-	}
 	return o.checkBodyNames(r)
+}
+
+// start is when o begins to be valid.
+func (o *Object) start() time.Time {
+	if o.NotBefore.IsZero() {
+		return o.IssuedAt
+	}
+	return o.NotBefore
 }
 
 // checkBodyNames finds the signer that the body names, and refuses a body that
 // uses a member name of the envelope.
 func (o *Object) checkBodyNames(r rule) error {
-	d := jsontext.NewDecoder(bytes.NewBuffer(o.Body))
-	if _, err := d.ReadToken(); err != nil {
-		return refuse(ErrSchema, "body", "%v", err)
-	}
-	for d.PeekKind() != '}' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return refuse(ErrSchema, "body", "%v", err)
+	for m := range members(o.Body) {
+		name := string(m.name)
+		if isEnvelopeMember(name) {
+			return refuse(ErrSchema, "body."+name, "a member name of the envelope")
 		}
-		key := name.String()
-		if isEnvelopeMember(key) {
-			return refuse(ErrSchema, "body."+key, "a member name of the envelope")
-		}
-		if key != r.signer {
-			if err := d.SkipValue(); err != nil {
-				return refuse(ErrSchema, "body."+key, "%v", err)
-			}
+		if name != r.signer {
 			continue
 		}
-		v, err := d.ReadToken()
-		if err != nil || v.Kind() != '"' {
-			return refuse(ErrSchema, "body."+key, "not a name")
+		signer, err := ParseName(unquote(m.value))
+		if err != nil {
+			return refuse(ErrSchema, "body."+name, "%v", err)
 		}
-		if o.Signer, err = ParseName(v.String()); err != nil {
-			return refuse(ErrSchema, "body."+key, "%v", err)
-		}
+		o.Signer = signer
 	}
 	if o.Signer == "" {
 		return refuse(ErrSchema, "body."+r.signer, "missing")
@@ -235,41 +185,42 @@ func isEnvelopeMember(s string) bool {
 	return false
 }
 
-// checkID recomputes object_id and keeps the octets that are signed.
-func (o *Object) checkID(w wire) error {
-	w.Signatures = nil
-	core, err := w.encode()
-	if err != nil {
-		return refuse(ErrSchema, "", "%v", err)
-	}
-	w.ID = Hash{}
-	bare, err := w.encode()
-	if err != nil {
-		return refuse(ErrSchema, "", "%v", err)
-	}
-	if objectID(bare) != o.ID {
+// checkID recomputes object_id and keeps the octets that are signed. What is
+// canonical stays so when a member is cut out, with the comma before it; the
+// schema has put at least the body before these.
+func (o *Object) checkID(at spans) error {
+	upToID, between := o.Raw[:at.id.start-1], o.Raw[at.id.end:at.signatures.start-1]
+	rest := o.Raw[at.signatures.end:]
+	if objectID(upToID, between, rest) != o.ID {
 		return refuse(ErrObjectID, "object_id", "")
 	}
-	o.core = core
+	o.core = slices.Concat(o.Raw[:at.signatures.start-1], rest)
 	return nil
 }
 
-func objectID(bare []byte) Hash { return TaggedHash("uzpif-oi/object-id/v1", bare) }
+// objectID names the object whose canonical octets, without object_id and
+// signatures, are parts put together.
+func objectID(parts ...[]byte) Hash { return TaggedHash("uzpif-oi/object-id/v1", parts...) }
 
-// checkSignatureList checks count, algorithm, form and order.
+// checkSignatureList checks count, algorithm, form and order. Of one key there
+// is one signature at most, since there is one algorithm.
 func checkSignatureList(sigs []Signature) error {
 	if len(sigs) == 0 || len(sigs) > MaxSignatures {
 		return refuse(ErrSignatures, "signatures", "%d signatures, want 1 to %d", len(sigs), MaxSignatures)
 	}
 	for i, s := range sigs {
+		at := "signatures." + strconv.Itoa(i)
 		if s.Alg != Ed25519 {
-			return refuse(ErrAlgorithm, "signatures", "%.20q", s.Alg)
+			return refuse(ErrAlgorithm, at+".alg", "%.20q", s.Alg)
+		}
+		if s.KeyID.IsZero() {
+			return refuse(ErrSignatures, at+".key_id", "names no key")
 		}
 		if _, err := decodeBase64(s.Sig, ed25519.SignatureSize); err != nil {
-			return refuse(ErrSignatures, "signatures", "sig: %v", err)
+			return refuse(ErrSignatures, at+".sig", "%v", err)
 		}
 		if i > 0 && bytes.Compare(sigs[i-1].KeyID[:], s.KeyID[:]) >= 0 {
-			return refuse(ErrSignatures, "signatures", "not strictly ascending by key_id")
+			return refuse(ErrSignatures, at+".key_id", "not strictly ascending")
 		}
 	}
 	return nil
@@ -290,8 +241,28 @@ func signatureInput(key Hash, core []byte) []byte {
 	return append(b, core...)
 }
 
-// DecodeBody decodes the body into dst under a closed schema (see
-// DecodeCanonical), then calls dst.Validate if it has one.
+// DecodeBody decodes the body into dst, a pointer to a zero value, as
+// DecodeCanonical does, then calls dst.Validate if it has one. After an error
+// dst is not to be used.
+//
+// dst encoded again must give the very octets of the body. That closes the
+// schema of every type that is built of structs, slices, arrays, pointers,
+// strings, integers, booleans and the types of this package. The author of a
+// body is left to
+//
+//   - give every member a field: a map, an interface or a jsontext.Value takes
+//     any members (open maps travel as arrays of key and value);
+//   - mark a member that may be absent omitzero or omitempty, which refuses it
+//     when it is present although empty, and not to mark one that must be
+//     present: an empty or nil slice is written as [], and [] is read back,
+//     while a nil pointer is written as null, which no artefact holds;
+//   - check in Validate what a type does not say: closed sets of words, ranges
+//     of numbers, lengths and order of arrays, a zero Hash, what may stand
+//     beside what. Only the Validate of dst itself is called, not those of its
+//     fields.
+//
+// Fields need not stand in the order of their names; they are faster if they
+// do.
 func (o *Object) DecodeBody(dst any) error {
 	if err := decodeClosed(o.Body, dst, "body"); err != nil {
 		return err

@@ -2,7 +2,9 @@ package envelope
 
 import (
 	"crypto/ed25519"
-	"encoding/base64"
+	"maps"
+	"slices"
+	"strconv"
 	"time"
 )
 
@@ -12,16 +14,16 @@ const Skew = 120 * time.Second
 
 // A Verifier is what the one who opens an object demands of it.
 type Verifier struct {
-	// Keys is the verifier's own trust. Keys of other identities than the
-	// signer and Cosigners are checked but never counted.
+	// Keys is the verifier's own trust. Signatures by keys of other identities
+	// than the signer and Cosigners are checked but never counted.
 	Keys KeySource
 	// Now is the time at which validity is judged.
 	Now time.Time
 	// Type, when set, is the only type accepted.
 	Type Type
 	// Threshold is the number of distinct identities, the signer always among
-	// them, that must have signed. One or more; more than 1 + len(Cosigners)
-	// is a configuration error.
+	// them, that must have signed: from 1 to one more than there are distinct
+	// Cosigners, and anything else is ErrConfig.
 	Threshold int
 	// Cosigners are the identities that count beside the signer.
 	Cosigners []Name
@@ -43,14 +45,17 @@ func Open(raw []byte, body any, v Verifier) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o, o.Fresh(v.Now)
+	if err := o.Fresh(v.Now); err != nil {
+		return nil, err
+	}
+	return o, nil
 }
 
 // Authenticate is Open without the check of time: for what is judged as of
 // another instant than now.
 func Authenticate(raw []byte, body any, v Verifier) (*Object, error) {
-	if v.Threshold < 1 || v.Threshold > 1+len(v.Cosigners) || v.Keys == nil {
-		return nil, refuse(ErrConfig, "", "threshold %d of %d", v.Threshold, 1+len(v.Cosigners))
+	if err := v.check(); err != nil {
+		return nil, err
 	}
 	o, err := Parse(raw)
 	if err != nil {
@@ -62,18 +67,40 @@ func Authenticate(raw []byte, body any, v Verifier) (*Object, error) {
 	if err := o.DecodeBody(body); err != nil {
 		return nil, err
 	}
-	for name, x := range o.Extensions {
-		if x.Critical && !contains(v.Extensions, name) {
+	for _, name := range slices.Sorted(maps.Keys(o.Extensions)) {
+		if o.Extensions[name].Critical && !slices.Contains(v.Extensions, name) {
 			return nil, refuse(ErrExtension, "extensions."+name, "critical and unknown")
 		}
 	}
-	return o, o.verify(v)
+	if err := o.verify(v); err != nil {
+		return nil, err
+	}
+	return o, nil
 }
 
-// verify checks every signature by a known key, and counts those that count.
+// check refuses a threshold that could be met by nobody, or by anybody.
+func (v Verifier) check() error {
+	most := 1
+	for i, name := range v.Cosigners {
+		if !slices.Contains(v.Cosigners[:i], name) {
+			most++
+		}
+	}
+	if v.Threshold < 1 || v.Threshold > most {
+		return refuse(ErrConfig, "", "threshold %d of %d", v.Threshold, most)
+	}
+	if v.Keys == nil {
+		return refuse(ErrConfig, "", "no keys")
+	}
+	return nil
+}
+
+// verify checks every signature by a known key, and counts the identities
+// whose signatures count. The list holds each key once, and a key belongs to
+// one identity, so each identity stands for a key of its own.
 func (o *Object) verify(v Verifier) error {
-	signed := make(map[Name]Hash)
-	for _, s := range o.Signatures {
+	signed := make(map[Name]bool)
+	for i, s := range o.Signatures {
 		rec, ok := v.Keys.LookupKey(s.KeyID)
 		if !ok {
 			continue // junk by an unknown key neither helps nor harms
@@ -81,16 +108,16 @@ func (o *Object) verify(v Verifier) error {
 		if rec.Key.ID() != s.KeyID {
 			return refuse(ErrConfig, "", "the key source answered with another key")
 		}
-		sig, err := base64.RawURLEncoding.DecodeString(s.Sig)
-		if err != nil || !ed25519.Verify(rec.Key.b[:], signatureInput(s.KeyID, o.core), sig) {
-			return refuse(ErrSignature, "signatures", "by key %s", s.KeyID)
+		sig, err := decodeBase64(s.Sig, ed25519.SignatureSize)
+		if err != nil || !rec.Key.verifies(signatureInput(s.KeyID, o.core), sig) {
+			return refuse(ErrSignature, "signatures."+strconv.Itoa(i), "by key %s", s.KeyID)
 		}
-		if rec.counts(o) && (rec.Identity == o.Signer || contains(v.Cosigners, rec.Identity)) {
-			signed[rec.Identity] = s.KeyID
+		if rec.counts(o) && (rec.Identity == o.Signer || slices.Contains(v.Cosigners, rec.Identity)) {
+			signed[rec.Identity] = true
 		}
 	}
-	if _, ok := signed[o.Signer]; !ok {
-		return refuse(ErrThreshold, "signatures", "no valid signature by %s", o.Signer)
+	if !signed[o.Signer] {
+		return refuse(ErrThreshold, "signatures", "no signature that counts by %s", o.Signer)
 	}
 	if len(signed) < v.Threshold {
 		return refuse(ErrThreshold, "signatures", "%d of %d identities", len(signed), v.Threshold)
@@ -101,11 +128,7 @@ func (o *Object) verify(v Verifier) error {
 // Fresh checks the object's times against now. At now == expires_at it has
 // expired.
 func (o *Object) Fresh(now time.Time) error {
-	start := o.NotBefore
-	if start.IsZero() {
-		start = o.IssuedAt
-	}
-	switch {
+	switch start := o.start(); {
 	case o.IssuedAt.After(now.Add(Skew)):
 		return refuse(ErrIssuedAhead, "issued_at", "%s, now %s", At(o.IssuedAt), At(now))
 	case start.After(now.Add(Skew)):
@@ -114,13 +137,4 @@ func (o *Object) Fresh(now time.Time) error {
 		return refuse(ErrExpired, "expires_at", "%s, now %s", At(o.ExpiresAt), At(now))
 	}
 	return nil
-}
-
-func contains[T comparable](s []T, v T) bool {
-	for _, x := range s {
-		if x == v {
-			return true
-		}
-	}
-	return false
 }

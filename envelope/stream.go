@@ -1,5 +1,7 @@
 package envelope
 
+import "cmp"
+
 // A Position is the place of an object in its stream.
 type Position struct {
 	Epoch    uint64 `json:"epoch"`
@@ -13,34 +15,25 @@ func (o *Object) Position() Position { return Position{o.Epoch, o.Sequence, o.ID
 // Compare orders by epoch first and by sequence within an epoch; timestamps
 // never order objects.
 func (p Position) Compare(q Position) int {
-	switch {
-	case p.Epoch != q.Epoch:
-		return sign(p.Epoch, q.Epoch)
-	default:
-		return sign(p.Sequence, q.Sequence)
-	}
-}
-
-func sign(a, b uint64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
+	return cmp.Or(cmp.Compare(p.Epoch, q.Epoch), cmp.Compare(p.Sequence, q.Sequence))
 }
 
 // Advance decides whether next may follow p, the highest position seen in the
-// stream (the zero Position if none). It reports whether next is new; the
-// exact replay of p is not, and no error. A lower position is ErrStale; the
-// same position with another object is ErrEquivocates, and both objects are
-// to be kept as evidence.
+// stream (the zero Position if the stream is new). It reports whether next is
+// newer; the exact replay of p is not, and no error. A lower position is
+// ErrStale; the same position with another object is ErrEquivocates, and both
+// objects are to be kept as evidence. A stored position that names no object
+// is ErrState: what was lost is not taken for a stream that is new.
 func (p Position) Advance(next Position) (newer bool, err error) {
-	if p.ID.IsZero() {
+	if next.ID.IsZero() {
+		return false, refuse(ErrObjectID, "object_id", "missing")
+	}
+	if p == (Position{}) {
 		return true, nil
 	}
 	switch c := next.Compare(p); {
+	case p.ID.IsZero():
+		return false, refuse(ErrState, "object_id", "missing at epoch %d sequence %d", p.Epoch, p.Sequence)
 	case c > 0:
 		return true, nil
 	case c < 0:

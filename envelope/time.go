@@ -25,8 +25,9 @@ func ParseTime(s string) (Time, error) {
 		return Time{}, fmt.Errorf("malformed time %.40q", s)
 	}
 	t, err := time.Parse(timeLayout, s)
-	// The parser alone accepts one-digit hours and comma fractions.
-	if err != nil || t.Format(timeLayout) != s || t.Year() < 1 {
+	// The parser alone accepts one-digit hours and comma fractions. What stands
+	// for the absent time is not accepted as one that is present.
+	if err != nil || t.Format(timeLayout) != s || t.Year() < 1 || t.IsZero() {
 		return Time{}, fmt.Errorf("malformed time %.40q", s)
 	}
 	return Time{t.UTC()}, nil
@@ -34,8 +35,16 @@ func ParseTime(s string) (Time, error) {
 
 func (t Time) String() string { return t.UTC().Format(timeLayout) }
 
-// MarshalText is String.
-func (t Time) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+// MarshalText is String, for a time that ParseTime accepts.
+func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }
+
+// AppendText hides that of the embedded time.Time, which writes fractions.
+func (t Time) AppendText(b []byte) ([]byte, error) {
+	if y := t.UTC().Year(); t.IsZero() || y < 1 || y > 9999 {
+		return nil, fmt.Errorf("no time that can be written: %s", t)
+	}
+	return t.UTC().AppendFormat(b, timeLayout), nil
+}
 
 // UnmarshalText is ParseTime.
 func (t *Time) UnmarshalText(b []byte) error {
@@ -49,7 +58,10 @@ func (t *Time) UnmarshalText(b []byte) error {
 
 // MarshalJSON and UnmarshalJSON hide those of the embedded time.Time, which
 // write fractions and accept several forms.
-func (t Time) MarshalJSON() ([]byte, error) { return []byte(`"` + t.String() + `"`), nil }
+func (t Time) MarshalJSON() ([]byte, error) {
+	b, err := t.AppendText([]byte{'"'})
+	return append(b, '"'), err
+}
 
 // UnmarshalJSON accepts a string that ParseTime accepts.
 func (t *Time) UnmarshalJSON(b []byte) error {

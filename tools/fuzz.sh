@@ -18,7 +18,7 @@ fi
 failed=()
 while read -r package name; do
 	echo "== $package $name, $budget"
-	$go test -run '^$' -fuzz "^$name\$" -fuzztime "$budget" "$package" </dev/null || failed+=("$package $name")
+	$go test -run '^$' -fuzz "^$name\$" -fuzztime "$budget" -fuzzminimizetime 10x "$package" </dev/null || failed+=("$package $name")
 done <<<"$targets"
 
 if [ ${#failed[@]} -gt 0 ]; then

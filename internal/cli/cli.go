@@ -76,6 +76,12 @@ func CodeOf(err error) Code {
 // its context, prints an error as one sentence, and gives the exit code. A
 // second signal ends the process at once.
 func Run(root *cobra.Command, args []string, stderr io.Writer) int {
+	return RunCoded(root, args, stderr, CodeOf)
+}
+
+// RunCoded is Run for a program with errors of its own: code gives them their
+// exit codes.
+func RunCoded(root *cobra.Command, args []string, stderr io.Writer, code func(error) Code) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // the default action is back for the second signal
@@ -86,7 +92,7 @@ func Run(root *cobra.Command, args []string, stderr io.Writer) int {
 	if err != nil {
 		fmt.Fprintf(stderr, "%s: %s\n", root.Name(), sentence(err))
 	}
-	return int(CodeOf(usageOf(err)))
+	return int(code(usageOf(err)))
 }
 
 // usageOf gives cobra's own complaints about the command line their code.

@@ -24,7 +24,7 @@ var layers = map[string][]string{
 	"internal/identity": {"envelope", "internal/durable"},
 	"grants":            {"envelope", "internal/durable"},
 	"translog":          {"envelope", "internal/durable"},
-	"content":           {"envelope"},
+	"content":           {"envelope", "internal/durable"},
 	"internal/evaluate": {"envelope", "grants", "translog", "content", "internal/identity"},
 	"publisherd":        underCommands,
 	"indexerd":          underCommands,

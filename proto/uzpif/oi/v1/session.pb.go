@@ -134,7 +134,8 @@ func (Decision) EnumDescriptor() ([]byte, []int) {
 }
 
 // PublisherFrame is one message from the publisher. The first is Hello, the
-// second Announce.
+// second Announce; a publisher without a live grant sends Revocation in place
+// of Announce.
 type PublisherFrame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Frame:
@@ -146,6 +147,9 @@ type PublisherFrame struct {
 	//	*PublisherFrame_Chunk
 	//	*PublisherFrame_Heartbeat
 	//	*PublisherFrame_Fault
+	//	*PublisherFrame_Rebind
+	//	*PublisherFrame_Revocation
+	//	*PublisherFrame_RangeRequest
 	Frame         isPublisherFrame_Frame `protobuf_oneof:"frame"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -251,6 +255,33 @@ func (x *PublisherFrame) GetFault() *Fault {
 	return nil
 }
 
+func (x *PublisherFrame) GetRebind() *Rebind {
+	if x != nil {
+		if x, ok := x.Frame.(*PublisherFrame_Rebind); ok {
+			return x.Rebind
+		}
+	}
+	return nil
+}
+
+func (x *PublisherFrame) GetRevocation() *SignedObject {
+	if x != nil {
+		if x, ok := x.Frame.(*PublisherFrame_Revocation); ok {
+			return x.Revocation
+		}
+	}
+	return nil
+}
+
+func (x *PublisherFrame) GetRangeRequest() *RangeRequest {
+	if x != nil {
+		if x, ok := x.Frame.(*PublisherFrame_RangeRequest); ok {
+			return x.RangeRequest
+		}
+	}
+	return nil
+}
+
 type isPublisherFrame_Frame interface {
 	isPublisherFrame_Frame()
 }
@@ -283,6 +314,18 @@ type PublisherFrame_Fault struct {
 	Fault *Fault `protobuf:"bytes,7,opt,name=fault,proto3,oneof"`
 }
 
+type PublisherFrame_Rebind struct {
+	Rebind *Rebind `protobuf:"bytes,8,opt,name=rebind,proto3,oneof"`
+}
+
+type PublisherFrame_Revocation struct {
+	Revocation *SignedObject `protobuf:"bytes,9,opt,name=revocation,proto3,oneof"`
+}
+
+type PublisherFrame_RangeRequest struct {
+	RangeRequest *RangeRequest `protobuf:"bytes,10,opt,name=range_request,json=rangeRequest,proto3,oneof"`
+}
+
 func (*PublisherFrame_Hello) isPublisherFrame_Frame() {}
 
 func (*PublisherFrame_Announce) isPublisherFrame_Frame() {}
@@ -297,6 +340,12 @@ func (*PublisherFrame_Heartbeat) isPublisherFrame_Frame() {}
 
 func (*PublisherFrame_Fault) isPublisherFrame_Frame() {}
 
+func (*PublisherFrame_Rebind) isPublisherFrame_Frame() {}
+
+func (*PublisherFrame_Revocation) isPublisherFrame_Frame() {}
+
+func (*PublisherFrame_RangeRequest) isPublisherFrame_Frame() {}
+
 // IndexerFrame is one message from the indexer.
 type IndexerFrame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -308,6 +357,8 @@ type IndexerFrame struct {
 	//	*IndexerFrame_Heartbeat
 	//	*IndexerFrame_Drain
 	//	*IndexerFrame_Fault
+	//	*IndexerFrame_Acknowledgements
+	//	*IndexerFrame_RangeAnswer
 	Frame         isIndexerFrame_Frame `protobuf_oneof:"frame"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -404,6 +455,24 @@ func (x *IndexerFrame) GetFault() *Fault {
 	return nil
 }
 
+func (x *IndexerFrame) GetAcknowledgements() *Acknowledgements {
+	if x != nil {
+		if x, ok := x.Frame.(*IndexerFrame_Acknowledgements); ok {
+			return x.Acknowledgements
+		}
+	}
+	return nil
+}
+
+func (x *IndexerFrame) GetRangeAnswer() *RangeAnswer {
+	if x != nil {
+		if x, ok := x.Frame.(*IndexerFrame_RangeAnswer); ok {
+			return x.RangeAnswer
+		}
+	}
+	return nil
+}
+
 type isIndexerFrame_Frame interface {
 	isIndexerFrame_Frame()
 }
@@ -432,6 +501,14 @@ type IndexerFrame_Fault struct {
 	Fault *Fault `protobuf:"bytes,6,opt,name=fault,proto3,oneof"`
 }
 
+type IndexerFrame_Acknowledgements struct {
+	Acknowledgements *Acknowledgements `protobuf:"bytes,7,opt,name=acknowledgements,proto3,oneof"`
+}
+
+type IndexerFrame_RangeAnswer struct {
+	RangeAnswer *RangeAnswer `protobuf:"bytes,8,opt,name=range_answer,json=rangeAnswer,proto3,oneof"`
+}
+
 func (*IndexerFrame_Welcome) isIndexerFrame_Frame() {}
 
 func (*IndexerFrame_AnnounceResult) isIndexerFrame_Frame() {}
@@ -443,6 +520,55 @@ func (*IndexerFrame_Heartbeat) isIndexerFrame_Frame() {}
 func (*IndexerFrame_Drain) isIndexerFrame_Frame() {}
 
 func (*IndexerFrame_Fault) isIndexerFrame_Frame() {}
+
+func (*IndexerFrame_Acknowledgements) isIndexerFrame_Frame() {}
+
+func (*IndexerFrame_RangeAnswer) isIndexerFrame_Frame() {}
+
+// SignedObject is one signed artefact, its exact octets.
+type SignedObject struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Object        []byte                 `protobuf:"bytes,1,opt,name=object,proto3" json:"object,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignedObject) Reset() {
+	*x = SignedObject{}
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignedObject) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignedObject) ProtoMessage() {}
+
+func (x *SignedObject) ProtoReflect() protoreflect.Message {
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignedObject.ProtoReflect.Descriptor instead.
+func (*SignedObject) Descriptor() ([]byte, []int) {
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *SignedObject) GetObject() []byte {
+	if x != nil {
+		return x.Object
+	}
+	return nil
+}
 
 // Hello opens the session. It says nothing about the publisher's pages.
 type Hello struct {
@@ -459,7 +585,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[2]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -471,7 +597,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[2]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -484,7 +610,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{2}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Hello) GetVersions() []string {
@@ -532,7 +658,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[3]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -544,7 +670,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[3]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -557,7 +683,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{3}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Welcome) GetVersion() string {
@@ -640,7 +766,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[4]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -652,7 +778,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[4]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -665,7 +791,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{4}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Limits) GetChunkBytes() uint32 {
@@ -708,7 +834,7 @@ type SeriesSeen struct {
 
 func (x *SeriesSeen) Reset() {
 	*x = SeriesSeen{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[5]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -720,7 +846,7 @@ func (x *SeriesSeen) String() string {
 func (*SeriesSeen) ProtoMessage() {}
 
 func (x *SeriesSeen) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[5]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -733,7 +859,7 @@ func (x *SeriesSeen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeriesSeen.ProtoReflect.Descriptor instead.
 func (*SeriesSeen) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{5}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SeriesSeen) GetSeries() string {
@@ -769,7 +895,7 @@ type Position struct {
 
 func (x *Position) Reset() {
 	*x = Position{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[6]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -781,7 +907,7 @@ func (x *Position) String() string {
 func (*Position) ProtoMessage() {}
 
 func (x *Position) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[6]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -794,7 +920,7 @@ func (x *Position) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Position.ProtoReflect.Descriptor instead.
 func (*Position) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{6}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Position) GetEpoch() uint64 {
@@ -832,7 +958,7 @@ type Announce struct {
 
 func (x *Announce) Reset() {
 	*x = Announce{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[7]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -844,7 +970,7 @@ func (x *Announce) String() string {
 func (*Announce) ProtoMessage() {}
 
 func (x *Announce) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[7]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -857,7 +983,7 @@ func (x *Announce) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announce.ProtoReflect.Descriptor instead.
 func (*Announce) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{7}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Announce) GetAnnouncement() []byte {
@@ -904,7 +1030,7 @@ type SeriesSecret struct {
 
 func (x *SeriesSecret) Reset() {
 	*x = SeriesSecret{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[8]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -916,7 +1042,7 @@ func (x *SeriesSecret) String() string {
 func (*SeriesSecret) ProtoMessage() {}
 
 func (x *SeriesSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[8]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -929,7 +1055,7 @@ func (x *SeriesSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeriesSecret.ProtoReflect.Descriptor instead.
 func (*SeriesSecret) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{8}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SeriesSecret) GetSeries() string {
@@ -972,7 +1098,7 @@ type AnnounceResult struct {
 
 func (x *AnnounceResult) Reset() {
 	*x = AnnounceResult{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[9]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -984,7 +1110,7 @@ func (x *AnnounceResult) String() string {
 func (*AnnounceResult) ProtoMessage() {}
 
 func (x *AnnounceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[9]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -997,7 +1123,7 @@ func (x *AnnounceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnnounceResult.ProtoReflect.Descriptor instead.
 func (*AnnounceResult) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{9}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AnnounceResult) GetRefusals() []*Refusal {
@@ -1027,7 +1153,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[10]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1039,7 +1165,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[10]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1052,7 +1178,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{10}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Refusal) GetSeries() string {
@@ -1091,14 +1217,17 @@ type CollectionState struct {
 	Revision     uint64                 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	StateRoot    []byte                 `protobuf:"bytes,4,opt,name=state_root,json=stateRoot,proto3" json:"state_root,omitempty"`
 	// receipt is the object_id of the last receipt, empty if none.
-	Receipt       []byte `protobuf:"bytes,5,opt,name=receipt,proto3" json:"receipt,omitempty"`
+	Receipt []byte `protobuf:"bytes,5,opt,name=receipt,proto3" json:"receipt,omitempty"`
+	// bound_grant is the grant under which the state is held: the one of the
+	// last batch or rebind, empty if none.
+	BoundGrant    []byte `protobuf:"bytes,6,opt,name=bound_grant,json=boundGrant,proto3" json:"bound_grant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CollectionState) Reset() {
 	*x = CollectionState{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[11]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1239,7 @@ func (x *CollectionState) String() string {
 func (*CollectionState) ProtoMessage() {}
 
 func (x *CollectionState) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[11]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1252,7 @@ func (x *CollectionState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectionState.ProtoReflect.Descriptor instead.
 func (*CollectionState) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{11}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CollectionState) GetSeries() string {
@@ -1161,6 +1290,446 @@ func (x *CollectionState) GetReceipt() []byte {
 	return nil
 }
 
+func (x *CollectionState) GetBoundGrant() []byte {
+	if x != nil {
+		return x.BoundGrant
+	}
+	return nil
+}
+
+// Rebind asks that a renewed grant, announced in this session, takes over the
+// state of its series. It is answered by a BatchResult whose batch_id is the
+// grant's object_id.
+type Rebind struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Series        string                 `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`
+	GrantId       []byte                 `protobuf:"bytes,2,opt,name=grant_id,json=grantId,proto3" json:"grant_id,omitempty"`
+	JournalEpoch  uint64                 `protobuf:"varint,3,opt,name=journal_epoch,json=journalEpoch,proto3" json:"journal_epoch,omitempty"`
+	Revision      uint64                 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
+	StateRoot     []byte                 `protobuf:"bytes,5,opt,name=state_root,json=stateRoot,proto3" json:"state_root,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rebind) Reset() {
+	*x = Rebind{}
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rebind) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rebind) ProtoMessage() {}
+
+func (x *Rebind) ProtoReflect() protoreflect.Message {
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rebind.ProtoReflect.Descriptor instead.
+func (*Rebind) Descriptor() ([]byte, []int) {
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Rebind) GetSeries() string {
+	if x != nil {
+		return x.Series
+	}
+	return ""
+}
+
+func (x *Rebind) GetGrantId() []byte {
+	if x != nil {
+		return x.GrantId
+	}
+	return nil
+}
+
+func (x *Rebind) GetJournalEpoch() uint64 {
+	if x != nil {
+		return x.JournalEpoch
+	}
+	return 0
+}
+
+func (x *Rebind) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Rebind) GetStateRoot() []byte {
+	if x != nil {
+		return x.StateRoot
+	}
+	return nil
+}
+
+// Acknowledgements answers a revocation, at once with what is acknowledged by
+// then, and again, unasked, when a deletion is done.
+type Acknowledgements struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	RevocationId []byte                 `protobuf:"bytes,1,opt,name=revocation_id,json=revocationId,proto3" json:"revocation_id,omitempty"`
+	// refused tells why nothing was revoked.
+	Refused      *Fault          `protobuf:"bytes,2,opt,name=refused,proto3" json:"refused,omitempty"`
+	Acknowledged []*Acknowledged `protobuf:"bytes,3,rep,name=acknowledged,proto3" json:"acknowledged,omitempty"`
+	// pending counts the deletions that are still under way.
+	Pending       uint32 `protobuf:"varint,4,opt,name=pending,proto3" json:"pending,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Acknowledgements) Reset() {
+	*x = Acknowledgements{}
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Acknowledgements) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Acknowledgements) ProtoMessage() {}
+
+func (x *Acknowledgements) ProtoReflect() protoreflect.Message {
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Acknowledgements.ProtoReflect.Descriptor instead.
+func (*Acknowledgements) Descriptor() ([]byte, []int) {
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Acknowledgements) GetRevocationId() []byte {
+	if x != nil {
+		return x.RevocationId
+	}
+	return nil
+}
+
+func (x *Acknowledgements) GetRefused() *Fault {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+func (x *Acknowledgements) GetAcknowledged() []*Acknowledged {
+	if x != nil {
+		return x.Acknowledged
+	}
+	return nil
+}
+
+func (x *Acknowledgements) GetPending() uint32 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+// Acknowledged is one acknowledgement with the trace that it has in the log.
+type Acknowledged struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Series string                 `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`
+	// acknowledgement is the signed revocation-acknowledgement.
+	Acknowledgement []byte `protobuf:"bytes,2,opt,name=acknowledgement,proto3" json:"acknowledgement,omitempty"`
+	Entry           []byte `protobuf:"bytes,3,opt,name=entry,proto3" json:"entry,omitempty"`
+	Inclusion       *Path  `protobuf:"bytes,4,opt,name=inclusion,proto3" json:"inclusion,omitempty"`
+	Checkpoint      []byte `protobuf:"bytes,5,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	Note            []byte `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Acknowledged) Reset() {
+	*x = Acknowledged{}
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Acknowledged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Acknowledged) ProtoMessage() {}
+
+func (x *Acknowledged) ProtoReflect() protoreflect.Message {
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Acknowledged.ProtoReflect.Descriptor instead.
+func (*Acknowledged) Descriptor() ([]byte, []int) {
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Acknowledged) GetSeries() string {
+	if x != nil {
+		return x.Series
+	}
+	return ""
+}
+
+func (x *Acknowledged) GetAcknowledgement() []byte {
+	if x != nil {
+		return x.Acknowledgement
+	}
+	return nil
+}
+
+func (x *Acknowledged) GetEntry() []byte {
+	if x != nil {
+		return x.Entry
+	}
+	return nil
+}
+
+func (x *Acknowledged) GetInclusion() *Path {
+	if x != nil {
+		return x.Inclusion
+	}
+	return nil
+}
+
+func (x *Acknowledged) GetCheckpoint() []byte {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
+func (x *Acknowledged) GetNote() []byte {
+	if x != nil {
+		return x.Note
+	}
+	return nil
+}
+
+// RangeRequest asks for rows of the indexer's state of a series: those behind
+// after, or, if hashes are named, those with their URLs.
+type RangeRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Series string                 `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`
+	// after is a SHA-256 of a URL; empty begins at the first row.
+	After []byte `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
+	// hashes are at most 1024 SHA-256 of URLs.
+	Hashes        [][]byte `protobuf:"bytes,3,rep,name=hashes,proto3" json:"hashes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RangeRequest) Reset() {
+	*x = RangeRequest{}
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RangeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RangeRequest) ProtoMessage() {}
+
+func (x *RangeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RangeRequest.ProtoReflect.Descriptor instead.
+func (*RangeRequest) Descriptor() ([]byte, []int) {
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *RangeRequest) GetSeries() string {
+	if x != nil {
+		return x.Series
+	}
+	return ""
+}
+
+func (x *RangeRequest) GetAfter() []byte {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *RangeRequest) GetHashes() [][]byte {
+	if x != nil {
+		return x.Hashes
+	}
+	return nil
+}
+
+// RangeAnswer holds rows by ascending hash, at most 256 KiB of them.
+type RangeAnswer struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Series string                 `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`
+	Rows   []*StateRow            `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
+	// more is set when rows follow behind the last one.
+	More          bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RangeAnswer) Reset() {
+	*x = RangeAnswer{}
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RangeAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RangeAnswer) ProtoMessage() {}
+
+func (x *RangeAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RangeAnswer.ProtoReflect.Descriptor instead.
+func (*RangeAnswer) Descriptor() ([]byte, []int) {
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *RangeAnswer) GetSeries() string {
+	if x != nil {
+		return x.Series
+	}
+	return ""
+}
+
+func (x *RangeAnswer) GetRows() []*StateRow {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+func (x *RangeAnswer) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+// StateRow is one page of the indexer's state.
+type StateRow struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Hash   []byte                 `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
+	Digest []byte                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	Format uint32                 `protobuf:"varint,3,opt,name=format,proto3" json:"format,omitempty"`
+	// url is set only where hashes were asked for.
+	Url           string `protobuf:"bytes,4,opt,name=url,proto3" json:"url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StateRow) Reset() {
+	*x = StateRow{}
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StateRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StateRow) ProtoMessage() {}
+
+func (x *StateRow) ProtoReflect() protoreflect.Message {
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StateRow.ProtoReflect.Descriptor instead.
+func (*StateRow) Descriptor() ([]byte, []int) {
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *StateRow) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+func (x *StateRow) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *StateRow) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
+}
+
+func (x *StateRow) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
 // Batch begins one batch: the signed manifest, and how long the frame is that
 // follows in Chunks.
 type Batch struct {
@@ -1180,7 +1749,7 @@ type Batch struct {
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[12]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1192,7 +1761,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[12]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1205,7 +1774,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{12}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Batch) GetSeries() string {
@@ -1253,7 +1822,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[13]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1265,7 +1834,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[13]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1278,7 +1847,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{13}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Chunk) GetData() []byte {
@@ -1298,7 +1867,7 @@ type Items struct {
 
 func (x *Items) Reset() {
 	*x = Items{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[14]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +1879,7 @@ func (x *Items) String() string {
 func (*Items) ProtoMessage() {}
 
 func (x *Items) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[14]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,7 +1892,7 @@ func (x *Items) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Items.ProtoReflect.Descriptor instead.
 func (*Items) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{14}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Items) GetItems() []*Item {
@@ -1353,7 +1922,7 @@ type Item struct {
 
 func (x *Item) Reset() {
 	*x = Item{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[15]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1365,7 +1934,7 @@ func (x *Item) String() string {
 func (*Item) ProtoMessage() {}
 
 func (x *Item) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[15]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1378,7 +1947,7 @@ func (x *Item) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Item.ProtoReflect.Descriptor instead.
 func (*Item) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{15}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Item) GetOp() Op {
@@ -1434,7 +2003,7 @@ type ReceiptRequest struct {
 
 func (x *ReceiptRequest) Reset() {
 	*x = ReceiptRequest{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[16]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1446,7 +2015,7 @@ func (x *ReceiptRequest) String() string {
 func (*ReceiptRequest) ProtoMessage() {}
 
 func (x *ReceiptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[16]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1459,7 +2028,7 @@ func (x *ReceiptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiptRequest.ProtoReflect.Descriptor instead.
 func (*ReceiptRequest) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{16}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReceiptRequest) GetSeries() string {
@@ -1485,20 +2054,16 @@ type BatchResult struct {
 	Refused *Fault `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"`
 	// committed is present when the batch was applied.
 	Committed *Committed `protobuf:"bytes,4,opt,name=committed,proto3" json:"committed,omitempty"`
-	// consistency proves that the receipt's tree continues the last one that
-	// this session has shown.
-	Consistency [][]byte `protobuf:"bytes,5,rep,name=consistency,proto3" json:"consistency,omitempty"`
-	// earlier is set when the receipt's tree is the earlier one: the batch was
-	// committed before the last tree shown, and consistency leads from it to
-	// that tree.
-	Earlier       bool `protobuf:"varint,6,opt,name=earlier,proto3" json:"earlier,omitempty"`
+	// consistency leads from the smaller to the larger of two trees: the
+	// receipt's, and the last one that this session has shown.
+	Consistency   [][]byte `protobuf:"bytes,5,rep,name=consistency,proto3" json:"consistency,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BatchResult) Reset() {
 	*x = BatchResult{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[17]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1510,7 +2075,7 @@ func (x *BatchResult) String() string {
 func (*BatchResult) ProtoMessage() {}
 
 func (x *BatchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[17]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1523,7 +2088,7 @@ func (x *BatchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchResult.ProtoReflect.Descriptor instead.
 func (*BatchResult) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{17}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *BatchResult) GetSeries() string {
@@ -1561,13 +2126,6 @@ func (x *BatchResult) GetConsistency() [][]byte {
 	return nil
 }
 
-func (x *BatchResult) GetEarlier() bool {
-	if x != nil {
-		return x.Earlier
-	}
-	return false
-}
-
 // Committed is what a commit answers, and is kept for as long as the receipt.
 type Committed struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -1586,7 +2144,7 @@ type Committed struct {
 
 func (x *Committed) Reset() {
 	*x = Committed{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[18]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1598,7 +2156,7 @@ func (x *Committed) String() string {
 func (*Committed) ProtoMessage() {}
 
 func (x *Committed) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[18]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1611,7 +2169,7 @@ func (x *Committed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Committed.ProtoReflect.Descriptor instead.
 func (*Committed) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{18}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Committed) GetReceipt() []byte {
@@ -1673,7 +2231,7 @@ type Path struct {
 
 func (x *Path) Reset() {
 	*x = Path{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[19]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1685,7 +2243,7 @@ func (x *Path) String() string {
 func (*Path) ProtoMessage() {}
 
 func (x *Path) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[19]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1698,7 +2256,7 @@ func (x *Path) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Path.ProtoReflect.Descriptor instead.
 func (*Path) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{19}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Path) GetHashes() [][]byte {
@@ -1720,7 +2278,7 @@ type ItemRefusal struct {
 
 func (x *ItemRefusal) Reset() {
 	*x = ItemRefusal{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[20]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +2290,7 @@ func (x *ItemRefusal) String() string {
 func (*ItemRefusal) ProtoMessage() {}
 
 func (x *ItemRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[20]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +2303,7 @@ func (x *ItemRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemRefusal.ProtoReflect.Descriptor instead.
 func (*ItemRefusal) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{20}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ItemRefusal) GetItem() uint32 {
@@ -1779,7 +2337,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[21]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1791,7 +2349,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[21]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1804,7 +2362,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{21}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Heartbeat) GetTime() int64 {
@@ -1824,7 +2382,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[22]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +2394,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[22]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +2407,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{22}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Drain) GetComeBackMs() uint32 {
@@ -1873,7 +2431,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[23]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1885,7 +2443,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[23]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1898,7 +2456,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{23}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Fault) GetReason() string {
@@ -1926,7 +2484,7 @@ var File_uzpif_oi_v1_session_proto protoreflect.FileDescriptor
 
 const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x19uzpif/oi/v1/session.proto\x12\vuzpif.oi.v1\"\xfe\x02\n" +
+	"\x19uzpif/oi/v1/session.proto\x12\vuzpif.oi.v1\"\xac\x04\n" +
 	"\x0ePublisherFrame\x12*\n" +
 	"\x05hello\x18\x01 \x01(\v2\x12.uzpif.oi.v1.HelloH\x00R\x05hello\x123\n" +
 	"\bannounce\x18\x02 \x01(\v2\x15.uzpif.oi.v1.AnnounceH\x00R\bannounce\x12F\n" +
@@ -1934,16 +2492,26 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\x05batch\x18\x04 \x01(\v2\x12.uzpif.oi.v1.BatchH\x00R\x05batch\x12*\n" +
 	"\x05chunk\x18\x05 \x01(\v2\x12.uzpif.oi.v1.ChunkH\x00R\x05chunk\x126\n" +
 	"\theartbeat\x18\x06 \x01(\v2\x16.uzpif.oi.v1.HeartbeatH\x00R\theartbeat\x12*\n" +
-	"\x05fault\x18\a \x01(\v2\x12.uzpif.oi.v1.FaultH\x00R\x05faultB\a\n" +
-	"\x05frame\"\xe0\x02\n" +
+	"\x05fault\x18\a \x01(\v2\x12.uzpif.oi.v1.FaultH\x00R\x05fault\x12-\n" +
+	"\x06rebind\x18\b \x01(\v2\x13.uzpif.oi.v1.RebindH\x00R\x06rebind\x12;\n" +
+	"\n" +
+	"revocation\x18\t \x01(\v2\x19.uzpif.oi.v1.SignedObjectH\x00R\n" +
+	"revocation\x12@\n" +
+	"\rrange_request\x18\n" +
+	" \x01(\v2\x19.uzpif.oi.v1.RangeRequestH\x00R\frangeRequestB\a\n" +
+	"\x05frame\"\xec\x03\n" +
 	"\fIndexerFrame\x120\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.uzpif.oi.v1.WelcomeH\x00R\awelcome\x12F\n" +
 	"\x0fannounce_result\x18\x02 \x01(\v2\x1b.uzpif.oi.v1.AnnounceResultH\x00R\x0eannounceResult\x12=\n" +
 	"\fbatch_result\x18\x03 \x01(\v2\x18.uzpif.oi.v1.BatchResultH\x00R\vbatchResult\x126\n" +
 	"\theartbeat\x18\x04 \x01(\v2\x16.uzpif.oi.v1.HeartbeatH\x00R\theartbeat\x12*\n" +
 	"\x05drain\x18\x05 \x01(\v2\x12.uzpif.oi.v1.DrainH\x00R\x05drain\x12*\n" +
-	"\x05fault\x18\x06 \x01(\v2\x12.uzpif.oi.v1.FaultH\x00R\x05faultB\a\n" +
-	"\x05frame\"S\n" +
+	"\x05fault\x18\x06 \x01(\v2\x12.uzpif.oi.v1.FaultH\x00R\x05fault\x12K\n" +
+	"\x10acknowledgements\x18\a \x01(\v2\x1d.uzpif.oi.v1.AcknowledgementsH\x00R\x10acknowledgements\x12=\n" +
+	"\frange_answer\x18\b \x01(\v2\x18.uzpif.oi.v1.RangeAnswerH\x00R\vrangeAnswerB\a\n" +
+	"\x05frame\"&\n" +
+	"\fSignedObject\x12\x16\n" +
+	"\x06object\x18\x01 \x01(\fR\x06object\"S\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bversions\x18\x01 \x03(\tR\bversions\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12\x12\n" +
@@ -1995,14 +2563,50 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x19\n" +
 	"\bgrant_id\x18\x02 \x01(\fR\agrantId\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06detail\x18\x04 \x01(\tR\x06detail\"\xa3\x01\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\"\xc4\x01\n" +
 	"\x0fCollectionState\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12#\n" +
 	"\rjournal_epoch\x18\x02 \x01(\x04R\fjournalEpoch\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x1d\n" +
 	"\n" +
 	"state_root\x18\x04 \x01(\fR\tstateRoot\x12\x18\n" +
-	"\areceipt\x18\x05 \x01(\fR\areceipt\"\x9a\x01\n" +
+	"\areceipt\x18\x05 \x01(\fR\areceipt\x12\x1f\n" +
+	"\vbound_grant\x18\x06 \x01(\fR\n" +
+	"boundGrant\"\x9b\x01\n" +
+	"\x06Rebind\x12\x16\n" +
+	"\x06series\x18\x01 \x01(\tR\x06series\x12\x19\n" +
+	"\bgrant_id\x18\x02 \x01(\fR\agrantId\x12#\n" +
+	"\rjournal_epoch\x18\x03 \x01(\x04R\fjournalEpoch\x12\x1a\n" +
+	"\brevision\x18\x04 \x01(\x04R\brevision\x12\x1d\n" +
+	"\n" +
+	"state_root\x18\x05 \x01(\fR\tstateRoot\"\xbe\x01\n" +
+	"\x10Acknowledgements\x12#\n" +
+	"\rrevocation_id\x18\x01 \x01(\fR\frevocationId\x12,\n" +
+	"\arefused\x18\x02 \x01(\v2\x12.uzpif.oi.v1.FaultR\arefused\x12=\n" +
+	"\facknowledged\x18\x03 \x03(\v2\x19.uzpif.oi.v1.AcknowledgedR\facknowledged\x12\x18\n" +
+	"\apending\x18\x04 \x01(\rR\apending\"\xcb\x01\n" +
+	"\fAcknowledged\x12\x16\n" +
+	"\x06series\x18\x01 \x01(\tR\x06series\x12(\n" +
+	"\x0facknowledgement\x18\x02 \x01(\fR\x0facknowledgement\x12\x14\n" +
+	"\x05entry\x18\x03 \x01(\fR\x05entry\x12/\n" +
+	"\tinclusion\x18\x04 \x01(\v2\x11.uzpif.oi.v1.PathR\tinclusion\x12\x1e\n" +
+	"\n" +
+	"checkpoint\x18\x05 \x01(\fR\n" +
+	"checkpoint\x12\x12\n" +
+	"\x04note\x18\x06 \x01(\fR\x04note\"T\n" +
+	"\fRangeRequest\x12\x16\n" +
+	"\x06series\x18\x01 \x01(\tR\x06series\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\fR\x05after\x12\x16\n" +
+	"\x06hashes\x18\x03 \x03(\fR\x06hashes\"d\n" +
+	"\vRangeAnswer\x12\x16\n" +
+	"\x06series\x18\x01 \x01(\tR\x06series\x12)\n" +
+	"\x04rows\x18\x02 \x03(\v2\x15.uzpif.oi.v1.StateRowR\x04rows\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"`\n" +
+	"\bStateRow\x12\x12\n" +
+	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x16\n" +
+	"\x06format\x18\x03 \x01(\rR\x06format\x12\x10\n" +
+	"\x03url\x18\x04 \x01(\tR\x03url\"\x9a\x01\n" +
 	"\x05Batch\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x1a\n" +
 	"\bmanifest\x18\x02 \x01(\fR\bmanifest\x12\x1f\n" +
@@ -2024,14 +2628,13 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\bmodified\x18\x06 \x01(\x03R\bmodified\"C\n" +
 	"\x0eReceiptRequest\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x19\n" +
-	"\bbatch_id\x18\x02 \x01(\fR\abatchId\"\xe0\x01\n" +
+	"\bbatch_id\x18\x02 \x01(\fR\abatchId\"\xc6\x01\n" +
 	"\vBatchResult\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x19\n" +
 	"\bbatch_id\x18\x02 \x01(\fR\abatchId\x12,\n" +
 	"\arefused\x18\x03 \x01(\v2\x12.uzpif.oi.v1.FaultR\arefused\x124\n" +
 	"\tcommitted\x18\x04 \x01(\v2\x16.uzpif.oi.v1.CommittedR\tcommitted\x12 \n" +
-	"\vconsistency\x18\x05 \x03(\fR\vconsistency\x12\x18\n" +
-	"\aearlier\x18\x06 \x01(\bR\aearlier\"\xf8\x01\n" +
+	"\vconsistency\x18\x05 \x03(\fR\vconsistency\"\xf8\x01\n" +
 	"\tCommitted\x12\x18\n" +
 	"\areceipt\x18\x01 \x01(\fR\areceipt\x12\x18\n" +
 	"\aentries\x18\x02 \x03(\fR\aentries\x12/\n" +
@@ -2067,9 +2670,10 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\x10DECISION_INCLUDE\x10\x01\x12\x13\n" +
 	"\x0fDECISION_UPDATE\x10\x02\x12\x13\n" +
 	"\x0fDECISION_DELETE\x10\x03\x12\x14\n" +
-	"\x10DECISION_EXCLUDE\x10\x042Y\n" +
+	"\x10DECISION_EXCLUDE\x10\x042\x9d\x01\n" +
 	"\x10OutboundIndexing\x12E\n" +
-	"\aSession\x12\x1b.uzpif.oi.v1.PublisherFrame\x1a\x19.uzpif.oi.v1.IndexerFrame(\x010\x01B5Z3github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1;oiv1b\x06proto3"
+	"\aSession\x12\x1b.uzpif.oi.v1.PublisherFrame\x1a\x19.uzpif.oi.v1.IndexerFrame(\x010\x01\x12B\n" +
+	"\x06Revoke\x12\x19.uzpif.oi.v1.SignedObject\x1a\x1d.uzpif.oi.v1.AcknowledgementsB5Z3github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1;oiv1b\x06proto3"
 
 var (
 	file_uzpif_oi_v1_session_proto_rawDescOnce sync.Once
@@ -2084,69 +2688,87 @@ func file_uzpif_oi_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_uzpif_oi_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_uzpif_oi_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_uzpif_oi_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_uzpif_oi_v1_session_proto_goTypes = []any{
-	(Op)(0),                 // 0: uzpif.oi.v1.Op
-	(Decision)(0),           // 1: uzpif.oi.v1.Decision
-	(*PublisherFrame)(nil),  // 2: uzpif.oi.v1.PublisherFrame
-	(*IndexerFrame)(nil),    // 3: uzpif.oi.v1.IndexerFrame
-	(*Hello)(nil),           // 4: uzpif.oi.v1.Hello
-	(*Welcome)(nil),         // 5: uzpif.oi.v1.Welcome
-	(*Limits)(nil),          // 6: uzpif.oi.v1.Limits
-	(*SeriesSeen)(nil),      // 7: uzpif.oi.v1.SeriesSeen
-	(*Position)(nil),        // 8: uzpif.oi.v1.Position
-	(*Announce)(nil),        // 9: uzpif.oi.v1.Announce
-	(*SeriesSecret)(nil),    // 10: uzpif.oi.v1.SeriesSecret
-	(*AnnounceResult)(nil),  // 11: uzpif.oi.v1.AnnounceResult
-	(*Refusal)(nil),         // 12: uzpif.oi.v1.Refusal
-	(*CollectionState)(nil), // 13: uzpif.oi.v1.CollectionState
-	(*Batch)(nil),           // 14: uzpif.oi.v1.Batch
-	(*Chunk)(nil),           // 15: uzpif.oi.v1.Chunk
-	(*Items)(nil),           // 16: uzpif.oi.v1.Items
-	(*Item)(nil),            // 17: uzpif.oi.v1.Item
-	(*ReceiptRequest)(nil),  // 18: uzpif.oi.v1.ReceiptRequest
-	(*BatchResult)(nil),     // 19: uzpif.oi.v1.BatchResult
-	(*Committed)(nil),       // 20: uzpif.oi.v1.Committed
-	(*Path)(nil),            // 21: uzpif.oi.v1.Path
-	(*ItemRefusal)(nil),     // 22: uzpif.oi.v1.ItemRefusal
-	(*Heartbeat)(nil),       // 23: uzpif.oi.v1.Heartbeat
-	(*Drain)(nil),           // 24: uzpif.oi.v1.Drain
-	(*Fault)(nil),           // 25: uzpif.oi.v1.Fault
+	(Op)(0),                  // 0: uzpif.oi.v1.Op
+	(Decision)(0),            // 1: uzpif.oi.v1.Decision
+	(*PublisherFrame)(nil),   // 2: uzpif.oi.v1.PublisherFrame
+	(*IndexerFrame)(nil),     // 3: uzpif.oi.v1.IndexerFrame
+	(*SignedObject)(nil),     // 4: uzpif.oi.v1.SignedObject
+	(*Hello)(nil),            // 5: uzpif.oi.v1.Hello
+	(*Welcome)(nil),          // 6: uzpif.oi.v1.Welcome
+	(*Limits)(nil),           // 7: uzpif.oi.v1.Limits
+	(*SeriesSeen)(nil),       // 8: uzpif.oi.v1.SeriesSeen
+	(*Position)(nil),         // 9: uzpif.oi.v1.Position
+	(*Announce)(nil),         // 10: uzpif.oi.v1.Announce
+	(*SeriesSecret)(nil),     // 11: uzpif.oi.v1.SeriesSecret
+	(*AnnounceResult)(nil),   // 12: uzpif.oi.v1.AnnounceResult
+	(*Refusal)(nil),          // 13: uzpif.oi.v1.Refusal
+	(*CollectionState)(nil),  // 14: uzpif.oi.v1.CollectionState
+	(*Rebind)(nil),           // 15: uzpif.oi.v1.Rebind
+	(*Acknowledgements)(nil), // 16: uzpif.oi.v1.Acknowledgements
+	(*Acknowledged)(nil),     // 17: uzpif.oi.v1.Acknowledged
+	(*RangeRequest)(nil),     // 18: uzpif.oi.v1.RangeRequest
+	(*RangeAnswer)(nil),      // 19: uzpif.oi.v1.RangeAnswer
+	(*StateRow)(nil),         // 20: uzpif.oi.v1.StateRow
+	(*Batch)(nil),            // 21: uzpif.oi.v1.Batch
+	(*Chunk)(nil),            // 22: uzpif.oi.v1.Chunk
+	(*Items)(nil),            // 23: uzpif.oi.v1.Items
+	(*Item)(nil),             // 24: uzpif.oi.v1.Item
+	(*ReceiptRequest)(nil),   // 25: uzpif.oi.v1.ReceiptRequest
+	(*BatchResult)(nil),      // 26: uzpif.oi.v1.BatchResult
+	(*Committed)(nil),        // 27: uzpif.oi.v1.Committed
+	(*Path)(nil),             // 28: uzpif.oi.v1.Path
+	(*ItemRefusal)(nil),      // 29: uzpif.oi.v1.ItemRefusal
+	(*Heartbeat)(nil),        // 30: uzpif.oi.v1.Heartbeat
+	(*Drain)(nil),            // 31: uzpif.oi.v1.Drain
+	(*Fault)(nil),            // 32: uzpif.oi.v1.Fault
 }
 var file_uzpif_oi_v1_session_proto_depIdxs = []int32{
-	4,  // 0: uzpif.oi.v1.PublisherFrame.hello:type_name -> uzpif.oi.v1.Hello
-	9,  // 1: uzpif.oi.v1.PublisherFrame.announce:type_name -> uzpif.oi.v1.Announce
-	18, // 2: uzpif.oi.v1.PublisherFrame.receipt_request:type_name -> uzpif.oi.v1.ReceiptRequest
-	14, // 3: uzpif.oi.v1.PublisherFrame.batch:type_name -> uzpif.oi.v1.Batch
-	15, // 4: uzpif.oi.v1.PublisherFrame.chunk:type_name -> uzpif.oi.v1.Chunk
-	23, // 5: uzpif.oi.v1.PublisherFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
-	25, // 6: uzpif.oi.v1.PublisherFrame.fault:type_name -> uzpif.oi.v1.Fault
-	5,  // 7: uzpif.oi.v1.IndexerFrame.welcome:type_name -> uzpif.oi.v1.Welcome
-	11, // 8: uzpif.oi.v1.IndexerFrame.announce_result:type_name -> uzpif.oi.v1.AnnounceResult
-	19, // 9: uzpif.oi.v1.IndexerFrame.batch_result:type_name -> uzpif.oi.v1.BatchResult
-	23, // 10: uzpif.oi.v1.IndexerFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
-	24, // 11: uzpif.oi.v1.IndexerFrame.drain:type_name -> uzpif.oi.v1.Drain
-	25, // 12: uzpif.oi.v1.IndexerFrame.fault:type_name -> uzpif.oi.v1.Fault
-	6,  // 13: uzpif.oi.v1.Welcome.limits:type_name -> uzpif.oi.v1.Limits
-	7,  // 14: uzpif.oi.v1.Welcome.series:type_name -> uzpif.oi.v1.SeriesSeen
-	8,  // 15: uzpif.oi.v1.SeriesSeen.grant:type_name -> uzpif.oi.v1.Position
-	8,  // 16: uzpif.oi.v1.SeriesSeen.policy:type_name -> uzpif.oi.v1.Position
-	10, // 17: uzpif.oi.v1.Announce.secrets:type_name -> uzpif.oi.v1.SeriesSecret
-	12, // 18: uzpif.oi.v1.AnnounceResult.refusals:type_name -> uzpif.oi.v1.Refusal
-	13, // 19: uzpif.oi.v1.AnnounceResult.collections:type_name -> uzpif.oi.v1.CollectionState
-	17, // 20: uzpif.oi.v1.Items.items:type_name -> uzpif.oi.v1.Item
-	0,  // 21: uzpif.oi.v1.Item.op:type_name -> uzpif.oi.v1.Op
-	25, // 22: uzpif.oi.v1.BatchResult.refused:type_name -> uzpif.oi.v1.Fault
-	20, // 23: uzpif.oi.v1.BatchResult.committed:type_name -> uzpif.oi.v1.Committed
-	21, // 24: uzpif.oi.v1.Committed.inclusion:type_name -> uzpif.oi.v1.Path
-	22, // 25: uzpif.oi.v1.Committed.refusals:type_name -> uzpif.oi.v1.ItemRefusal
-	2,  // 26: uzpif.oi.v1.OutboundIndexing.Session:input_type -> uzpif.oi.v1.PublisherFrame
-	3,  // 27: uzpif.oi.v1.OutboundIndexing.Session:output_type -> uzpif.oi.v1.IndexerFrame
-	27, // [27:28] is the sub-list for method output_type
-	26, // [26:27] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	5,  // 0: uzpif.oi.v1.PublisherFrame.hello:type_name -> uzpif.oi.v1.Hello
+	10, // 1: uzpif.oi.v1.PublisherFrame.announce:type_name -> uzpif.oi.v1.Announce
+	25, // 2: uzpif.oi.v1.PublisherFrame.receipt_request:type_name -> uzpif.oi.v1.ReceiptRequest
+	21, // 3: uzpif.oi.v1.PublisherFrame.batch:type_name -> uzpif.oi.v1.Batch
+	22, // 4: uzpif.oi.v1.PublisherFrame.chunk:type_name -> uzpif.oi.v1.Chunk
+	30, // 5: uzpif.oi.v1.PublisherFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
+	32, // 6: uzpif.oi.v1.PublisherFrame.fault:type_name -> uzpif.oi.v1.Fault
+	15, // 7: uzpif.oi.v1.PublisherFrame.rebind:type_name -> uzpif.oi.v1.Rebind
+	4,  // 8: uzpif.oi.v1.PublisherFrame.revocation:type_name -> uzpif.oi.v1.SignedObject
+	18, // 9: uzpif.oi.v1.PublisherFrame.range_request:type_name -> uzpif.oi.v1.RangeRequest
+	6,  // 10: uzpif.oi.v1.IndexerFrame.welcome:type_name -> uzpif.oi.v1.Welcome
+	12, // 11: uzpif.oi.v1.IndexerFrame.announce_result:type_name -> uzpif.oi.v1.AnnounceResult
+	26, // 12: uzpif.oi.v1.IndexerFrame.batch_result:type_name -> uzpif.oi.v1.BatchResult
+	30, // 13: uzpif.oi.v1.IndexerFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
+	31, // 14: uzpif.oi.v1.IndexerFrame.drain:type_name -> uzpif.oi.v1.Drain
+	32, // 15: uzpif.oi.v1.IndexerFrame.fault:type_name -> uzpif.oi.v1.Fault
+	16, // 16: uzpif.oi.v1.IndexerFrame.acknowledgements:type_name -> uzpif.oi.v1.Acknowledgements
+	19, // 17: uzpif.oi.v1.IndexerFrame.range_answer:type_name -> uzpif.oi.v1.RangeAnswer
+	7,  // 18: uzpif.oi.v1.Welcome.limits:type_name -> uzpif.oi.v1.Limits
+	8,  // 19: uzpif.oi.v1.Welcome.series:type_name -> uzpif.oi.v1.SeriesSeen
+	9,  // 20: uzpif.oi.v1.SeriesSeen.grant:type_name -> uzpif.oi.v1.Position
+	9,  // 21: uzpif.oi.v1.SeriesSeen.policy:type_name -> uzpif.oi.v1.Position
+	11, // 22: uzpif.oi.v1.Announce.secrets:type_name -> uzpif.oi.v1.SeriesSecret
+	13, // 23: uzpif.oi.v1.AnnounceResult.refusals:type_name -> uzpif.oi.v1.Refusal
+	14, // 24: uzpif.oi.v1.AnnounceResult.collections:type_name -> uzpif.oi.v1.CollectionState
+	32, // 25: uzpif.oi.v1.Acknowledgements.refused:type_name -> uzpif.oi.v1.Fault
+	17, // 26: uzpif.oi.v1.Acknowledgements.acknowledged:type_name -> uzpif.oi.v1.Acknowledged
+	28, // 27: uzpif.oi.v1.Acknowledged.inclusion:type_name -> uzpif.oi.v1.Path
+	20, // 28: uzpif.oi.v1.RangeAnswer.rows:type_name -> uzpif.oi.v1.StateRow
+	24, // 29: uzpif.oi.v1.Items.items:type_name -> uzpif.oi.v1.Item
+	0,  // 30: uzpif.oi.v1.Item.op:type_name -> uzpif.oi.v1.Op
+	32, // 31: uzpif.oi.v1.BatchResult.refused:type_name -> uzpif.oi.v1.Fault
+	27, // 32: uzpif.oi.v1.BatchResult.committed:type_name -> uzpif.oi.v1.Committed
+	28, // 33: uzpif.oi.v1.Committed.inclusion:type_name -> uzpif.oi.v1.Path
+	29, // 34: uzpif.oi.v1.Committed.refusals:type_name -> uzpif.oi.v1.ItemRefusal
+	2,  // 35: uzpif.oi.v1.OutboundIndexing.Session:input_type -> uzpif.oi.v1.PublisherFrame
+	4,  // 36: uzpif.oi.v1.OutboundIndexing.Revoke:input_type -> uzpif.oi.v1.SignedObject
+	3,  // 37: uzpif.oi.v1.OutboundIndexing.Session:output_type -> uzpif.oi.v1.IndexerFrame
+	16, // 38: uzpif.oi.v1.OutboundIndexing.Revoke:output_type -> uzpif.oi.v1.Acknowledgements
+	37, // [37:39] is the sub-list for method output_type
+	35, // [35:37] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_uzpif_oi_v1_session_proto_init() }
@@ -2162,6 +2784,9 @@ func file_uzpif_oi_v1_session_proto_init() {
 		(*PublisherFrame_Chunk)(nil),
 		(*PublisherFrame_Heartbeat)(nil),
 		(*PublisherFrame_Fault)(nil),
+		(*PublisherFrame_Rebind)(nil),
+		(*PublisherFrame_Revocation)(nil),
+		(*PublisherFrame_RangeRequest)(nil),
 	}
 	file_uzpif_oi_v1_session_proto_msgTypes[1].OneofWrappers = []any{
 		(*IndexerFrame_Welcome)(nil),
@@ -2170,6 +2795,8 @@ func file_uzpif_oi_v1_session_proto_init() {
 		(*IndexerFrame_Heartbeat)(nil),
 		(*IndexerFrame_Drain)(nil),
 		(*IndexerFrame_Fault)(nil),
+		(*IndexerFrame_Acknowledgements)(nil),
+		(*IndexerFrame_RangeAnswer)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2177,7 +2804,7 @@ func file_uzpif_oi_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_uzpif_oi_v1_session_proto_rawDesc), len(file_uzpif_oi_v1_session_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   24,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

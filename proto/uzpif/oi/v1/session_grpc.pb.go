@@ -26,6 +26,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	OutboundIndexing_Session_FullMethodName = "/uzpif.oi.v1.OutboundIndexing/Session"
+	OutboundIndexing_Revoke_FullMethodName  = "/uzpif.oi.v1.OutboundIndexing/Revoke"
 )
 
 // OutboundIndexingClient is the client API for OutboundIndexing service.
@@ -37,6 +38,9 @@ type OutboundIndexingClient interface {
 	// Session carries everything between one publisher and one indexer. There is
 	// one session on a connection.
 	Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[PublisherFrame, IndexerFrame], error)
+	// Revoke takes one signed revocation and answers with what is acknowledged
+	// by then. It needs no session and no live grant.
+	Revoke(ctx context.Context, in *SignedObject, opts ...grpc.CallOption) (*Acknowledgements, error)
 }
 
 type outboundIndexingClient struct {
@@ -60,6 +64,16 @@ func (c *outboundIndexingClient) Session(ctx context.Context, opts ...grpc.CallO
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type OutboundIndexing_SessionClient = grpc.BidiStreamingClient[PublisherFrame, IndexerFrame]
 
+func (c *outboundIndexingClient) Revoke(ctx context.Context, in *SignedObject, opts ...grpc.CallOption) (*Acknowledgements, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Acknowledgements)
+	err := c.cc.Invoke(ctx, OutboundIndexing_Revoke_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OutboundIndexingServer is the server API for OutboundIndexing service.
 // All implementations must embed UnimplementedOutboundIndexingServer
 // for forward compatibility.
@@ -69,6 +83,9 @@ type OutboundIndexingServer interface {
 	// Session carries everything between one publisher and one indexer. There is
 	// one session on a connection.
 	Session(grpc.BidiStreamingServer[PublisherFrame, IndexerFrame]) error
+	// Revoke takes one signed revocation and answers with what is acknowledged
+	// by then. It needs no session and no live grant.
+	Revoke(context.Context, *SignedObject) (*Acknowledgements, error)
 	mustEmbedUnimplementedOutboundIndexingServer()
 }
 
@@ -81,6 +98,9 @@ type UnimplementedOutboundIndexingServer struct{}
 
 func (UnimplementedOutboundIndexingServer) Session(grpc.BidiStreamingServer[PublisherFrame, IndexerFrame]) error {
 	return status.Error(codes.Unimplemented, "method Session not implemented")
+}
+func (UnimplementedOutboundIndexingServer) Revoke(context.Context, *SignedObject) (*Acknowledgements, error) {
+	return nil, status.Error(codes.Unimplemented, "method Revoke not implemented")
 }
 func (UnimplementedOutboundIndexingServer) mustEmbedUnimplementedOutboundIndexingServer() {}
 func (UnimplementedOutboundIndexingServer) testEmbeddedByValue()                          {}
@@ -110,13 +130,36 @@ func _OutboundIndexing_Session_Handler(srv interface{}, stream grpc.ServerStream
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type OutboundIndexing_SessionServer = grpc.BidiStreamingServer[PublisherFrame, IndexerFrame]
 
+func _OutboundIndexing_Revoke_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SignedObject)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OutboundIndexingServer).Revoke(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OutboundIndexing_Revoke_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OutboundIndexingServer).Revoke(ctx, req.(*SignedObject))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OutboundIndexing_ServiceDesc is the grpc.ServiceDesc for OutboundIndexing service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var OutboundIndexing_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "uzpif.oi.v1.OutboundIndexing",
 	HandlerType: (*OutboundIndexingServer)(nil),
-	Methods:     []grpc.MethodDesc{},
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Revoke",
+			Handler:    _OutboundIndexing_Revoke_Handler,
+		},
+	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "Session",

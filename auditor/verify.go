@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
+	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+)
+
+// verifyFlags is the command line of verify.
+type verifyFlags struct {
+	keys, checkpoints []string
+	log, require      string
+	json              bool
+}
+
+func verifyCommand() *cobra.Command {
+	var f verifyFlags
+	cmd := &cobra.Command{
+		Use:   "verify EVIDENCE.json --key CARD.json",
+		Short: "Verify an evidence file",
+		Long: `Verify an evidence file: what an indexer signed about one page.
+
+The verdict is one of
+  invalid   something in it is not true, or was changed: it is no evidence
+  signed    the signatures are true and agree with one another
+  included  the decision is also in the log, under a checkpoint that the log signed
+  proven    that checkpoint also agrees with one that you obtained yourself
+
+Trusted is what --key names, and nothing else: give the indexer's identity card,
+as you got it from the indexer and compared by its fingerprint. Without --log the
+network is not used. With --log the log is asked only about a file that is
+included, for its checkpoint and one proof.`,
+		Example: `  auditor verify evidence.json --key indexer.json --require included
+  auditor verify evidence.json --key indexer.json --key publisher.json --log https://log.search.example
+  auditor verify evidence.json --key indexer.json --checkpoint note-from-a-friend.txt --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return verify(cmd.Context(), cmd.OutOrStdout(), args[0], f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.keys, "key", nil, "a trusted identity `card`; the indexer's is required, the publisher's may be added")
+	flags.StringVar(&f.log, "log", "", "`URL` of the log, to be asked for its checkpoint")
+	flags.StringArrayVar(&f.checkpoints, "checkpoint", nil, "a `file` with a checkpoint note of the log that you obtained independently")
+	flags.StringVar(&f.require, "require", string(evaluate.Proven), "the least `verdict` for exit code 0: proven, included or signed")
+	flags.BoolVar(&f.json, "json", false, "print one line of JSON")
+	if err := cmd.MarkFlagRequired("key"); err != nil {
+		panic(err) // the flag is declared four lines above
+	}
+	return cmd
+}
+
+// verify prints the report, whatever its verdict, and returns an error unless
+// the verdict is what was required.
+func verify(ctx context.Context, out io.Writer, path string, f verifyFlags) error {
+	required := evaluate.Verdict(f.require)
+	if required == evaluate.Invalid || !required.Reaches(evaluate.Signed) {
+		return cli.Errorf(cli.Usage, "--require %q: want proven, included or signed", f.require)
+	}
+	var log *logClient
+	if f.log != "" {
+		var err error
+		if log, err = newLogClient(f.log); err != nil {
+			return cli.With(cli.Usage, err)
+		}
+		defer log.close()
+	}
+	raw, o, err := readInputs(path, f, time.Now())
+	if err != nil {
+		return err
+	}
+	report := evaluate.Verify(ctx, raw, o)
+	var unreachable error
+	if log != nil && report.Verdict == evaluate.Included {
+		report, unreachable = askLog(ctx, log, raw, o, report)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if f.json {
+		err = cli.PrintJSON(out, report)
+	} else {
+		err = printReport(out, report)
+	}
+	if err != nil {
+		return cli.With(cli.IO, err)
+	}
+	return judge(path, report, required, unreachable)
+}
+
+// judge turns the report into the command's own error.
+func judge(path string, report *evaluate.Report, required evaluate.Verdict, unreachable error) error {
+	switch {
+	case report.Verdict.Reaches(required):
+		return nil
+	case unreachable != nil && report.Verdict.Reaches(evaluate.Included):
+		return cli.Errorf(cli.Unavailable, "%s is %s, not %s: %w", path, report.Verdict, required, unreachable)
+	case len(report.Reasons) == 0:
+		return cli.Errorf(cli.Failed, "%s is %s, not %s", path, report.Verdict, required)
+	}
+	return cli.Errorf(cli.Failed, "%s is %s, not %s: %s", path, report.Verdict, required, safe(report.Reasons[0]))
+}
+
+// readInputs reads every file that the command line names.
+func readInputs(path string, f verifyFlags, now time.Time) ([]byte, evaluate.Options, error) {
+	o := evaluate.Options{Now: now}
+	for _, name := range f.keys {
+		raw, err := readFile(name, envelope.MaxSize)
+		if err != nil {
+			return nil, o, err
+		}
+		card, err := identity.AuthenticateCard([]byte(strings.TrimSuffix(string(raw), "\n")))
+		if err != nil {
+			return nil, o, cli.Errorf(cli.Failed, "%s is not an identity card: %w", name, err)
+		}
+		o.Cards = append(o.Cards, card)
+	}
+	for _, name := range f.checkpoints {
+		note, err := readFile(name, maxNote)
+		if err != nil {
+			return nil, o, err
+		}
+		o.Checkpoints = append(o.Checkpoints, note)
+	}
+	raw, err := readFile(path, evaluate.MaxEvidence)
+	return raw, o, err
+}
+
+// readFile reads at most limit octets: one more is not read, but refused.
+func readFile(path string, limit int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, cli.With(cli.IO, err)
+	}
+	defer file.Close()
+	b, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err != nil {
+		return nil, cli.With(cli.IO, err)
+	}
+	if int64(len(b)) > limit {
+		return nil, cli.Errorf(cli.Failed, "%s is over %d octets, more than any such file has", path, limit)
+	}
+	return b, nil
+}
+
+// askLog verifies again, with the log's own present checkpoint. The error is
+// why the log did not answer; the report then stays as it was without it.
+func askLog(ctx context.Context, log *logClient, raw []byte, o evaluate.Options, offline *evaluate.Report) (*evaluate.Report, error) {
+	note, err := log.checkpoint(ctx, offline.VKey, offline.Note.Size)
+	if errors.Is(err, errUnreachable) {
+		offline.Reasons = append(offline.Reasons, fmt.Sprintf("The log was asked and did not answer: %v.", err))
+		return offline, err
+	}
+	if err != nil {
+		offline.Reasons = append([]string{fmt.Sprintf("What %s shows is no checkpoint of this log: %v.", log.base, err)}, offline.Reasons...)
+		return offline, nil
+	}
+	p := &provenance{log: log}
+	o.Checkpoints, o.Prover = append(o.Checkpoints, note), p
+	return evaluate.Verify(ctx, raw, o), p.unreachable
+}
+
+// provenance asks the log for proofs and remembers whether it could be reached.
+type provenance struct {
+	log         *logClient
+	unreachable error
+}
+
+func (p *provenance) Consistency(ctx context.Context, from, to uint64) ([][32]byte, error) {
+	path, err := p.log.Consistency(ctx, from, to)
+	if errors.Is(err, errUnreachable) {
+		p.unreachable = err
+	}
+	return path, err
+}

@@ -1,0 +1,206 @@
+package site
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/uzpif-oi/uzpif-oi/content"
+	"github.com/uzpif-oi/uzpif-oi/content/tct"
+	"github.com/yuin/goldmark"
+	"golang.org/x/text/language"
+)
+
+// ErrNotOffered says that a page itself asks not to be indexed.
+var ErrNotOffered = errors.New("the page asks not to be indexed")
+
+// An unfit file can be read, but is no page.
+type unfit struct{ location, reason string }
+
+func (e *unfit) Error() string { return fmt.Sprintf("%q: %s", e.location, e.reason) }
+
+// maxLine is the greatest length of a title or description, in octets; more is
+// cut off.
+const maxLine = 4096
+
+// A reader turns files into pages, one after the other. It keeps what it
+// allocates for the next file, unless that file was large.
+type reader struct {
+	root    *os.Root
+	known   func(string) ([32]byte, bool)
+	maxPage int64
+
+	buf      []byte
+	markdown goldmark.Markdown
+	extractor
+}
+
+// maxKept is the size up to which a reader's buffers are kept, in octets.
+const maxKept = 4 << 20
+
+func (s *Site) reader(root *os.Root, known func(string) ([32]byte, bool)) *reader {
+	r := &reader{root: root, known: known, maxPage: s.MaxPage}
+	if r.maxPage == 0 {
+		r.maxPage = DefaultMaxPage
+	}
+	r.rules = s.rules().set()
+	return r
+}
+
+// read makes the page of one entry.
+func (r *reader) read(e entry) (content.Page, error) {
+	defer r.shrink()
+	src, modified, err := r.load(e.location)
+	if err != nil {
+		return content.Page{}, err
+	}
+	page := content.Page{URL: e.url, Location: e.location, SourceHash: sha256.Sum256(src)}
+	if r.known != nil {
+		if old, ok := r.known(e.location); ok && old == page.SourceHash {
+			page.Unchanged = true
+			return page, nil
+		}
+	}
+	page.Modified = modified.UTC().Truncate(time.Second)
+	text, decoded, reason := toUTF8(src)
+	if reason != "" {
+		return content.Page{}, &unfit{e.location, reason}
+	}
+	if kindOf(e.location) == markdownPage {
+		if r.markdown == nil {
+			r.markdown = newMarkdown()
+		}
+		if text, reason = fromMarkdown(r.markdown, text); reason != "" {
+			return content.Page{}, &unfit{e.location, reason}
+		}
+	} else {
+		page.HTMLChecksum = page.SourceHash
+		if decoded {
+			page.HTMLChecksum = sha256.Sum256(text)
+		}
+	}
+	words, f := r.extract(text)
+	if slices.Contains(f.robots, "noindex") || slices.Contains(f.robots, "none") {
+		return content.Page{}, fmt.Errorf("%q: %w", e.location, ErrNotOffered)
+	}
+	describe(&page, f, len(words))
+	page.Format = content.FormatTCT
+	page.Payload, page.Fingerprint = tct.Encode(make([]byte, 0, len(words)+len(words)/16+len(page.URL)+len(page.Title)+256), tct.Document{
+		URL: page.URL, Title: page.Title, Content: string(words), Language: page.Language,
+	})
+	page.Digest = sha256.Sum256(page.Payload)
+	return page, nil
+}
+
+// load reads a regular file, through no symbolic link, into the reader's
+// buffer.
+func (r *reader) load(location string) (src []byte, modified time.Time, err error) {
+	if info, err := r.root.Lstat(location); err != nil {
+		return nil, time.Time{}, err
+	} else if !info.Mode().IsRegular() {
+		return nil, time.Time{}, &unfit{location, "no regular file"}
+	}
+	f, err := r.root.Open(location)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	tooLarge := &unfit{location, fmt.Sprintf("larger than %d octets", r.maxPage)}
+	if info.Size() > r.maxPage {
+		return nil, time.Time{}, tooLarge
+	}
+	// One octet more than there should be shows a file that grows.
+	r.buf = slices.Grow(r.buf[:0], int(info.Size())+1)
+	for {
+		n, err := f.Read(r.buf[len(r.buf):cap(r.buf)])
+		r.buf = r.buf[:len(r.buf)+n]
+		switch {
+		case int64(len(r.buf)) > r.maxPage:
+			return nil, time.Time{}, tooLarge
+		case err == io.EOF:
+			return r.buf, info.ModTime(), nil
+		case err != nil:
+			return nil, time.Time{}, err
+		}
+		if len(r.buf) == cap(r.buf) {
+			r.buf = slices.Grow(r.buf, len(r.buf))
+		}
+	}
+}
+
+// shrink lets go of buffers that a large page has left.
+func (r *reader) shrink() {
+	if cap(r.buf) > maxKept {
+		r.buf = nil
+	}
+	if cap(r.body.out)+cap(r.body.indent) > maxKept {
+		r.body = writer{}
+	}
+	if cap(r.aux.out)+cap(r.aux.indent) > maxKept {
+		r.aux = writer{}
+	}
+	r.lex.src = nil
+}
+
+// describe fills in what the page says of itself, and the warnings.
+func describe(page *content.Page, f found, words int) {
+	warn := func(format string, args ...any) { page.Warnings = append(page.Warnings, fmt.Sprintf(format, args...)) }
+	page.Title = f.title
+	if page.Title == "" {
+		page.Title = f.h1
+	}
+	if page.Title == "" {
+		page.Title = lastSegment(page.URL)
+		warn("no title and no h1: %q, of its URL, stands in", page.Title)
+	}
+	page.Description = f.description
+	for _, line := range []*string{&page.Title, &page.Description} {
+		if len(*line) > maxLine {
+			*line = strings.ToValidUTF8((*line)[:maxLine], "")
+			warn("title or description cut off at %d octets", maxLine)
+		}
+	}
+	if f.lang != "" {
+		tag, err := language.Parse(f.lang)
+		if err == nil && tag != language.Und {
+			page.Language = tag.String()
+		} else {
+			warn("%.40q is no language", f.lang)
+		}
+	}
+	if words == 0 {
+		warn("no words outside navigation")
+	}
+	if f.flattened {
+		warn("more than %d elements stand open at once", maxDepth)
+	}
+	for _, p := range f.robots {
+		switch p {
+		case "all", "index", "follow", "nofollow":
+		default:
+			warn("robots preference %.80q", p)
+		}
+	}
+}
+
+// lastSegment returns the last segment of a canonical URL's path, decoded
+// where that gives text, or the host for a root.
+func lastSegment(u string) string {
+	segment := path.Base(strings.TrimSuffix(u, "/"))
+	if s, err := url.PathUnescape(segment); err == nil && utf8.ValidString(s) {
+		return s
+	}
+	return segment
+}

@@ -1,0 +1,304 @@
+package state
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+)
+
+// A Writer takes rows. It keeps neither key nor value after it returns.
+type Writer interface {
+	Set(key, value []byte) error
+	Delete(key []byte) error
+}
+
+// A Plan is the tree after some changes, worked out and not yet written. It
+// holds good as long as the tree that it was made upon stays as it was.
+type Plan struct {
+	tree  Tree
+	top   Child
+	items []Item
+	order []int // the items that change a row, by ascending h
+	nodes []nodeWrite
+}
+
+// A nodeWrite is a node's row, or, with none, its removal.
+type nodeWrite struct {
+	at  Prefix
+	row []byte
+}
+
+// Plan works out the tree after items, which may come in any order; of several
+// for one h the last counts. A put of what is there already and a removal of
+// what is not change nothing. The items must stay as they are until Apply.
+//
+// It reads the nodes and buckets on the way to each item, and in an empty
+// subtree nothing, so that a first load costs no reads. The error is of the
+// Reader, or wraps ErrCorrupt.
+func (t Tree) Plan(r Reader, items []Item) (*Plan, error) {
+	p := planner{Plan: &Plan{tree: t, items: items, order: orderOf(items)}, r: r}
+	p.changes = make([]leaf, len(p.order))
+	for i, at := range p.order {
+		it := &items[at]
+		p.changes[i].h = it.URLHash
+		if !it.Deleted {
+			p.changes[i].hash = leafHash(&it.URLHash, &it.Digest, it.Format)
+		}
+	}
+	old, err := t.top(r)
+	if err != nil {
+		return nil, err
+	}
+	after, err := p.subtree(Prefix{}, old, 0, len(p.changes))
+	if err != nil {
+		return nil, err
+	}
+	p.top, p.order = after.Child, p.order[:p.kept]
+	return p.Plan, nil
+}
+
+// orderOf sorts by h and keeps the last of each. The first octets of h, copied
+// beside one another, decide nearly every comparison.
+func orderOf(items []Item) []int {
+	type place struct {
+		head uint64
+		at   int
+	}
+	places := make([]place, len(items))
+	for i := range items {
+		places[i] = place{binary.BigEndian.Uint64(items[i].URLHash[:]), i}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		if c := cmp.Compare(a.head, b.head); c != 0 {
+			return c
+		}
+		if c := bytes.Compare(items[a.at].URLHash[:], items[b.at].URLHash[:]); c != 0 {
+			return c
+		}
+		return cmp.Compare(b.at, a.at)
+	})
+	order := make([]int, 0, len(places))
+	for _, p := range places {
+		if n := len(order); n == 0 || items[order[n-1]].URLHash != items[p.at].URLHash {
+			order = append(order, p.at)
+		}
+	}
+	return order
+}
+
+// Root is the root after the changes.
+func (p *Plan) Root() envelope.Hash { return p.top.Hash }
+
+// Count is the number of leaves after the changes.
+func (p *Plan) Count() uint64 { return p.top.Count }
+
+// Apply writes the changes to w, which the plan's Reader should then read. It
+// stops at the first error of w.
+func (p *Plan) Apply(w Writer) error {
+	var key, value []byte
+	for _, i := range p.order {
+		it := &p.items[i]
+		key = p.tree.leafKey(key[:0], &it.URLHash)
+		value = appendLeaf(value[:0], it)
+		if err := put(w, it.Deleted, key, value); err != nil {
+			return err
+		}
+	}
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		key = p.tree.nodeKey(key[:0], &n.at)
+		if err := put(w, n.row == nil, key, n.row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func put(w Writer, gone bool, key, value []byte) error {
+	if gone {
+		return w.Delete(key)
+	}
+	return w.Set(key, value)
+}
+
+// A planner walks down to the changes and comes back with hashes.
+type planner struct {
+	*Plan
+	r       Reader
+	changes []leaf // by ascending h, in step with order
+	kept    int    // changes before it were settled, and order holds those that count
+	leaves  []leaf // a stack of those read and merged
+}
+
+// A subtree after its changes. Up to 16 leaves come along, on top of the stack,
+// in case that the parent is to become a bucket.
+type subtree struct {
+	Child
+	leaves []leaf
+}
+
+// subtree makes changes lo to hi below at, where old is.
+func (p *planner) subtree(at Prefix, old Child, lo, hi int) (subtree, error) {
+	if old.Count > bucketSize {
+		return p.node(at, old, lo, hi)
+	}
+	mark := len(p.leaves)
+	leaves, err := p.merged(at, old, lo, hi)
+	if err != nil {
+		return subtree{}, err
+	}
+	if len(leaves) <= bucketSize {
+		return subtree{bucket(leaves), leaves}, nil
+	}
+	after := p.grown(at, leaves)
+	p.leaves = p.leaves[:mark]
+	return subtree{after, nil}, nil
+}
+
+// merged is the leaves of the bucket old after its changes.
+func (p *planner) merged(at Prefix, old Child, lo, hi int) ([]leaf, error) {
+	changes := p.changes[lo:hi]
+	if old.Count == 0 && !slices.ContainsFunc(changes, func(l leaf) bool { return l.removal() }) {
+		for i := range changes {
+			p.keep(lo + i)
+		}
+		return changes, nil
+	}
+	held, err := p.held(at, old)
+	if err != nil {
+		return nil, err
+	}
+	start := len(p.leaves)
+	for i := range changes {
+		c := &changes[i]
+		for len(held) > 0 && bytes.Compare(held[0].h[:], c.h[:]) < 0 {
+			p.leaves = append(p.leaves, held[0])
+			held = held[1:]
+		}
+		before := leaf{h: c.h}
+		if len(held) > 0 && held[0].h == c.h {
+			before, held = held[0], held[1:]
+		}
+		if before.hash != c.hash {
+			p.keep(lo + i)
+		}
+		if !c.removal() {
+			p.leaves = append(p.leaves, *c)
+		}
+	}
+	p.leaves = append(p.leaves, held...)
+	return p.leaves[start:], nil
+}
+
+// keep notes that change i changes something.
+func (p *planner) keep(i int) {
+	p.order[p.kept] = p.order[i]
+	p.kept++
+}
+
+// held pushes the leaves of the bucket old.
+func (p *planner) held(at Prefix, old Child) ([]leaf, error) {
+	if old.Count == 0 {
+		return nil, nil
+	}
+	start := len(p.leaves)
+	var err error
+	if p.leaves, err = p.tree.appendBucket(p.leaves, p.r, at); err != nil {
+		return nil, err
+	}
+	held := p.leaves[start:]
+	if got := bucket(held); got != old {
+		return nil, corrupt(at, "%d leaves do not make the bucket of %d that the node names", got.Count, old.Count)
+	}
+	return held, nil
+}
+
+// grown makes the subtree of leaves, where no node was.
+func (p *planner) grown(at Prefix, leaves []leaf) Child {
+	if len(leaves) <= bucketSize {
+		return bucket(leaves)
+	}
+	var c children
+	for len(leaves) > 0 {
+		n, same := nibble(&leaves[0].h, at.depth), 1
+		for same < len(leaves) && nibble(&leaves[same].h, at.depth) == n {
+			same++
+		}
+		c[n] = p.grown(at.Child(n), leaves[:same])
+		leaves = leaves[same:]
+	}
+	p.write(at, &c)
+	return node(at.depth, &c)
+}
+
+// node makes changes lo to hi below the node at.
+func (p *planner) node(at Prefix, old Child, lo, hi int) (subtree, error) {
+	before, err := p.read(at, old)
+	if err != nil {
+		return subtree{}, err
+	}
+	mark, after := len(p.leaves), before
+	var leaves [16][]leaf
+	for lo < hi {
+		n, same := nibble(&p.changes[lo].h, at.depth), lo+1
+		for same < hi && nibble(&p.changes[same].h, at.depth) == n {
+			same++
+		}
+		child, err := p.subtree(at.Child(n), before[n], lo, same)
+		if err != nil {
+			return subtree{}, err
+		}
+		after[n], leaves[n] = child.Child, child.leaves
+		lo = same
+	}
+	if after.count() <= bucketSize {
+		return p.collapsed(at, &after, &leaves, mark)
+	}
+	p.leaves = p.leaves[:mark]
+	if after != before {
+		p.write(at, &after)
+	}
+	return subtree{node(at.depth, &after), nil}, nil
+}
+
+// collapsed makes the node at a bucket of what its children still hold. The
+// children that were not changed are buckets, and are read now.
+func (p *planner) collapsed(at Prefix, c *children, leaves *[16][]leaf, mark int) (subtree, error) {
+	var all [bucketSize]leaf
+	n := 0
+	for i := range c {
+		if leaves[i] == nil {
+			held, err := p.held(at.Child(i), c[i])
+			if err != nil {
+				return subtree{}, err
+			}
+			leaves[i] = held
+		}
+		n += copy(all[n:], leaves[i])
+	}
+	p.nodes = append(p.nodes, nodeWrite{at: at})
+	p.leaves = append(p.leaves[:mark], all[:n]...)
+	return subtree{bucket(all[:n]), p.leaves[mark:]}, nil
+}
+
+// read is the node row at at, if it is the node that its parent names.
+func (p *planner) read(at Prefix, old Child) (children, error) {
+	c, ok, err := p.tree.Children(p.r, at)
+	if err != nil {
+		return children{}, err
+	}
+	if !ok {
+		return children{}, corrupt(at, "no row for a node of %d leaves", old.Count)
+	}
+	if node(at.depth, (*children)(&c)) != old {
+		return children{}, corrupt(at, "not the node that its parent names")
+	}
+	return c, nil
+}
+
+func (p *planner) write(at Prefix, c *children) {
+	p.nodes = append(p.nodes, nodeWrite{at, appendNode(nil, c)})
+}

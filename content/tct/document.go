@@ -1,0 +1,123 @@
+// Package tct holds the JSON payload of the Collaboration Tunnel protocol
+// (draft-jurkovikj-collab-tunnel, "M-URL Response Format").
+//
+// A payload is always in the canonical form of RFC 8785, and its hash member is
+// made by Method A: the SHA-256 of that form without the hash member. So equal
+// hashes mean equal bytes. TestEncodeIsCanonical and FuzzEncode hold every
+// payload against an independent implementation of the RFC, and against Check,
+// which is what a receiver applies; FuzzCheck shows that Check accepts nothing
+// else.
+//
+// Under Method A the content member is for reading: it keeps letters' case and
+// the breaks between paragraphs. Normalise, the numbered list of the draft, is
+// what Method B hashes and what comparisons across formats use; it is never
+// applied to what is sent.
+package tct
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"unicode/utf8"
+)
+
+// Profile is the value of the profile member that Encode writes.
+const Profile = "tct-1"
+
+// MaxPayload is the greatest size of a payload, in octets.
+const MaxPayload = 100 << 20
+
+// A Document is what a payload says about one page.
+type Document struct {
+	URL      string // canonical_url
+	Title    string
+	Content  string // plain text
+	Language string // a BCP 47 tag; left out of the payload where empty
+
+	// Hash is the hash member as Decode found it, made by whichever method its
+	// publisher uses. Encode pays it no heed.
+	Hash string
+}
+
+// Encode appends the payload of d to dst. The fingerprint is the Method A
+// hash. What is no UTF-8 in d becomes U+FFFD.
+func Encode(dst []byte, d Document) (payload []byte, fingerprint [32]byte) {
+	start := len(dst)
+	dst = append(dst, `{"canonical_url":`...)
+	dst = appendString(dst, d.URL)
+	dst = append(dst, `,"content":`...)
+	dst = appendString(dst, d.Content)
+	hashAt := len(dst)
+	dst = append(dst, `,"hash":"`...)
+	dst = append(dst, hashPrefix...)
+	dst = append(dst, make([]byte, 2*sha256.Size)...)
+	dst = append(dst, '"')
+	restAt := len(dst)
+	if d.Language != "" {
+		dst = append(dst, `,"language":`...)
+		dst = appendString(dst, d.Language)
+	}
+	dst = append(dst, `,"profile":"`+Profile+`","title":`...)
+	dst = appendString(dst, d.Title)
+	dst = append(dst, '}')
+
+	h := sha256.New()
+	h.Write(dst[start:hashAt])
+	h.Write(dst[restAt:])
+	h.Sum(fingerprint[:0])
+	hex.Encode(dst[restAt-1-2*sha256.Size:], fingerprint[:])
+	return dst, fingerprint
+}
+
+// hashPrefix starts every hash value; 64 lower-case hexadecimal digits follow.
+const hashPrefix = "sha256-"
+
+func isHash(s string) bool {
+	digits, ok := strings.CutPrefix(s, hashPrefix)
+	return ok && len(digits) == 2*sha256.Size && strings.Trim(digits, "0123456789abcdef") == ""
+}
+
+// appendString appends s as RFC 8785, 3.2.2.2 writes it: only what JSON
+// requires is escaped, in the shortest way.
+func appendString(dst []byte, s string) []byte {
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "\uFFFD")
+	}
+	dst = append(dst, '"')
+	done := 0
+	for i := range len(s) {
+		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' {
+			continue
+		}
+		dst = append(dst, s[done:i]...)
+		done = i + 1
+		if short := shortEscape(c); short != 0 {
+			dst = append(dst, '\\', short)
+		} else {
+			const digits = "0123456789abcdef"
+			dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+		}
+	}
+	dst = append(dst, s[done:]...)
+	return append(dst, '"')
+}
+
+// shortEscape returns the letter that stands for c behind a backslash, or 0.
+func shortEscape(c byte) byte {
+	switch c {
+	case '"', '\\':
+		return c
+	case '\b':
+		return 'b'
+	case '\t':
+		return 't'
+	case '\n':
+		return 'n'
+	case '\f':
+		return 'f'
+	case '\r':
+		return 'r'
+	}
+	return 0
+}

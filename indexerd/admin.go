@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
+)
+
+// health serves liveness and readiness.
+func (d *daemon) health() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if _, err := d.x.Status(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	return mux
+}
+
+// commands answers the commands of this program on the socket.
+func (d *daemon) commands() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.x.Status) })
+	mux.HandleFunc("GET /agreements", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.x.Agreements) })
+	return mux
+}
+
+func answer[T any](w http.ResponseWriter, f func() (T, error)) {
+	v, err := f()
+	if err == nil {
+		var b []byte
+		if b, err = json.Marshal(v); err == nil {
+			w.Write(b)
+			return
+		}
+	}
+	http.Error(w, err.Error(), http.StatusInternalServerError)
+}
+
+// ask gets an answer from the daemon of the folder, or, if none runs, from the
+// store itself.
+func ask[T any](ctx context.Context, a *app, path string, f func(*indexer.Indexer) (T, error)) (v T, err error) {
+	socket := filepath.Join(a.dir, socketFile)
+	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+	}}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://daemon"+path, nil)
+	if err != nil {
+		return v, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return askStore(a, f)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
+	if err != nil {
+		return v, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return v, fmt.Errorf("the daemon answers: %s", b)
+	}
+	return v, json.Unmarshal(b, &v)
+}
+
+func askStore[T any](a *app, f func(*indexer.Indexer) (T, error)) (v T, err error) {
+	if _, err := loadConfig(a.dir); err != nil {
+		return v, err
+	}
+	x, err := indexer.Open(indexer.Config{Dir: a.dir})
+	if err != nil {
+		return v, err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	return f(x)
+}
+
+func newStatus(a *app) *cobra.Command {
+	return &cobra.Command{Use: "status", Short: "Show where log, catalogue and sessions stand", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := ask(cmd.Context(), a, "/status", (*indexer.Indexer).Status)
+			if err != nil {
+				return err
+			}
+			w := cmd.OutOrStdout()
+			if a.json {
+				return cli.PrintJSON(w, s)
+			}
+			_, err = fmt.Fprintf(w, "%s\nlog %s: %d entries, root %s\n%d pages of %d publishers, %d octets of payload; %d octets on disk; %d sessions\n",
+				s.Identity, s.LogOrigin, s.TreeSize, s.Root, s.Pages, s.Publishers, s.PayloadBytes, s.DiskBytes, s.Sessions)
+			return err
+		}}
+}
+
+func newAgreements(a *app) *cobra.Command {
+	return &cobra.Command{Use: "agreements", Short: "Show what each publisher allows, in words", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := ask(cmd.Context(), a, "/agreements", (*indexer.Indexer).Agreements)
+			if err != nil {
+				return err
+			}
+			for _, g := range all {
+				if a.json {
+					if err := cli.PrintJSON(cmd.OutOrStdout(), g); err != nil {
+						return err
+					}
+					continue
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%s, collection %s: %d pages, revision %d\n", g.Publisher, g.Collection, g.Pages, g.Revision)
+				for _, line := range g.Words {
+					fmt.Fprintf(cmd.OutOrStdout(), "  %s\n", line)
+				}
+			}
+			return nil
+		}}
+}

@@ -1,0 +1,186 @@
+package indexer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/translog"
+)
+
+// Limits are what an indexer accepts.
+type Limits struct {
+	ChunkBytes uint32 // of one message of a batch's frame
+	BatchItems uint32
+	BatchBytes uint64 // of one frame after decompression
+	PageBytes  uint64 // of one payload
+	// Batches is how many batches are decoded and committed at once, over all
+	// sessions; it bounds memory at about Batches × 2 × BatchBytes.
+	Batches int
+}
+
+// DefaultLimits are the limits of Config's zero value.
+func DefaultLimits() Limits {
+	return Limits{ChunkBytes: 1 << 20, BatchItems: 4096, BatchBytes: 64 << 20, PageBytes: 16 << 20, Batches: 4}
+}
+
+// Config is what an Indexer is opened with.
+type Config struct {
+	// Dir holds keys, trust and the store.
+	Dir string
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Log receives one line an event; nil discards.
+	Log *slog.Logger
+	// Limits are what is accepted; the zero value means DefaultLimits.
+	Limits Limits
+	// Publish is the interval of published checkpoints; 0 means 1 s.
+	Publish time.Duration
+	// MaxGrant caps the life of a grant; 0 means 90 days.
+	MaxGrant time.Duration
+}
+
+// An Indexer is one identity with its log, catalogue and trusted publishers.
+// It holds the store's lock until Close.
+type Indexer struct {
+	cfg   Config
+	log   *slog.Logger
+	local *identity.Local
+	trust *identity.Trust
+	store *durable.Store
+	tlog  *translog.Log
+	keys  *dataKeys
+
+	sessions registry
+	slots    chan struct{} // one for each batch being worked on
+	segment  atomic.Uint64 // the last segment number given
+	decoder  *zstd.Decoder
+	readers  sync.WaitGroup // reading goroutines: each ends with its stream
+
+	haltOnce sync.Once
+	haltErr  error // set before halted is closed
+	halted   chan struct{}
+}
+
+// Open opens the indexer that lives in c.Dir and starts its log's writer.
+func Open(c Config) (_ *Indexer, err error) {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Limits == (Limits{}) {
+		c.Limits = DefaultLimits()
+	}
+	if c.Publish == 0 {
+		c.Publish = time.Second
+	}
+	x := &Indexer{
+		cfg: c, log: c.Log, keys: newDataKeys(filepath.Join(c.Dir, "keys", "data")),
+		sessions: registry{byName: make(map[envelope.Name]*member)}, slots: make(chan struct{}, c.Limits.Batches),
+		halted: make(chan struct{}),
+	}
+	if err := checkFrozen(c.Dir); err != nil {
+		return nil, err
+	}
+	if x.local, err = identity.Load(c.Dir, c.Now()); err != nil {
+		return nil, err
+	}
+	if x.local.Role() != identity.Indexer {
+		return nil, fmt.Errorf("the identity in %s is a %s's", c.Dir, x.local.Role())
+	}
+	if _, err = x.local.Renew(c.Now(), nil); err != nil {
+		return nil, fmt.Errorf("certificate: %w", err)
+	}
+	x.trust, err = identity.OpenTrust(filepath.Join(c.Dir, "trust"), identity.TrustOptions{
+		Now: c.Now, Report: func(err error) { c.Log.Error("trust", "error", err) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	if x.decoder, err = newDecoder(c.Limits); err != nil {
+		return nil, err
+	}
+	if err := x.openStore(); err != nil {
+		x.decoder.Close()
+		return nil, err
+	}
+	return x, nil
+}
+
+// openStore opens store and log, and finds the last segment number.
+func (x *Indexer) openStore() (err error) {
+	if x.store, err = durable.Open(filepath.Join(x.cfg.Dir, "store"), durable.Options{Logger: x.log}); err != nil {
+		return err
+	}
+	last, err := x.lastSegment()
+	if err == nil {
+		x.segment.Store(last)
+		x.tlog, err = translog.Open(translog.Config{
+			Store: x.store, Dir: x.cfg.Dir, Origin: x.local.Card.Log.Origin,
+			Indexer: x.local.Name(), Authority: x.local.Name().Authority(), Epoch: x.local.Epoch(envelope.UseEnvelope),
+			Signer: x.local.Envelope, NoteKey: x.local.LogKey, Now: x.cfg.Now, Publish: x.cfg.Publish, Logger: x.log,
+		})
+	}
+	if err != nil {
+		return errors.Join(err, x.store.Close())
+	}
+	return nil
+}
+
+// lastSegment is the highest number of a stored segment. Numbers are unique
+// over all series, so that one that was drawn and never committed is harmless.
+func (x *Indexer) lastSegment() (uint64, error) {
+	recs, err := seriesOf(x.store, "")
+	if err != nil {
+		return 0, err
+	}
+	var last uint64
+	for _, rec := range recs {
+		lo := sidKey('G', rec.SID)
+		for kv, err := range x.store.ScanReverse(lo, durable.PrefixEnd(lo)) {
+			if err != nil {
+				return 0, err
+			}
+			last = max(last, segmentNumber(kv.Key))
+			break
+		}
+	}
+	return last, nil
+}
+
+// Close ends the sessions, then the log, then the store.
+func (x *Indexer) Close() error {
+	x.sessions.endAll(errShutdown)
+	x.readers.Wait()
+	err := x.tlog.Close()
+	x.decoder.Close()
+	return errors.Join(err, x.store.Close())
+}
+
+// Identity is the indexer's name.
+func (x *Indexer) Identity() envelope.Name { return x.local.Name() }
+
+// Wait returns when ctx ends (nil), or when the indexer cannot go on: then the
+// process has to end, and the start after it decides by what is on disk.
+func (x *Indexer) Wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-x.halted:
+		return x.haltErr
+	case <-x.tlog.Done():
+		return x.tlog.Err()
+	}
+}

@@ -1,0 +1,313 @@
+package indexer
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/uzpif-oi/uzpif-oi/content/state"
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/translog"
+)
+
+// An item is one page of a batch.
+type item struct {
+	op       translog.Op
+	revision uint64
+	url      string
+	h        [32]byte
+	format   uint8
+	modified int64
+	offset   uint64 // in the decompressed frame
+	length   uint64
+	digest   [32]byte
+	leaf     [32]byte
+
+	reason   grants.Reason // why it is excluded; empty if it is not
+	detail   string
+	decision translog.Decision
+	old      *catalogueRow // what the catalogue held of the page before
+}
+
+// An ingest is the proposal of one batch. Everything that is committed for it
+// is committed together: sealed frame, catalogue, state, cursor, entries,
+// checkpoint, receipt.
+type ingest struct {
+	s        *session
+	held     *held
+	manifest *envelope.Object
+	body     translog.Manifest
+	items    []item
+	segment  uint64
+	sealed   []byte
+	frameLen int
+
+	rec      *seriesRecord
+	plan     *state.Plan
+	sets     []decisionSet
+	answered *answeredBatch
+}
+
+// A decisionSet is one entry of the batch.
+type decisionSet struct {
+	decision translog.Decision
+	status   translog.Status
+	leaves   [][32]byte
+}
+
+func (in *ingest) leaves() [][32]byte {
+	all := make([][32]byte, len(in.items))
+	for i := range in.items {
+		all[i] = in.items[i].leaf
+	}
+	return all
+}
+
+// Prepare runs in the log's writer. It makes the checks that depend on the
+// commits before it, and only when all have passed does it write.
+func (in *ingest) Prepare(tx *translog.Tx) error {
+	b := tx.Batch()
+	if err := in.recheck(tx); err != nil || in.answered != nil {
+		// A batch that was answered before, perhaps by a proposal of this very
+		// group, adds nothing; it is answered when the group is durable.
+		return err
+	}
+	if err := in.decide(b); err != nil {
+		return err
+	}
+	var err error
+	if in.plan, err = stateTree(in.rec.SID).Plan(b, in.changes()); err != nil {
+		return err
+	}
+	if in.plan.Root() != in.body.StateAfter {
+		return refuse(grants.ErrState, "the batch leads to state %s, the manifest says %s", in.plan.Root(), in.body.StateAfter)
+	}
+	if err := in.write(tx); err != nil {
+		return err
+	}
+	return in.appendEntries(tx)
+}
+
+// recheck looks at session, grant, batch identity and cursor.
+func (in *ingest) recheck(tx *translog.Tx) error {
+	m := &in.body
+	if !in.s.x.sessions.current(in.s.self) {
+		return errFenced
+	}
+	var err error
+	if in.rec, err = readSeries(tx.Batch(), in.s.peer.Card.Identity, in.held.rec.Series); err != nil {
+		return err
+	}
+	if in.rec == nil {
+		return refuse(grants.ErrNoGrant, "the series is gone")
+	}
+	var before answeredBatch
+	answered, err := readRow(tx.Batch(), batchKey(in.rec.SID, m), &before)
+	if err != nil {
+		return err
+	}
+	if answered {
+		if before.BatchID == in.manifest.ID {
+			in.answered = &before
+			return nil
+		}
+		return refuse(grants.ErrConflict, "revisions %d to %d were offered before, as batch %s", m.From, m.Through, before.BatchID)
+	}
+	if m.GrantID != in.rec.Grant.ID {
+		return refuse(grants.ErrSuperseded, "grant %s is in force", in.rec.Grant.ID)
+	}
+	if err := in.held.pair.Fresh(tx.Now()); err != nil {
+		return err
+	}
+	return in.checkCursor()
+}
+
+// checkCursor requires the batch to begin where the series stands.
+func (in *ingest) checkCursor() error {
+	m, rec := &in.body, in.rec
+	switch {
+	case m.JournalEpoch == rec.JournalEpoch:
+		if m.From != rec.Revision {
+			return refuse(grants.ErrConflict, "the batch begins at revision %d, committed is %d", m.From, rec.Revision)
+		}
+	case slices.Contains(rec.PastEpochs, m.JournalEpoch):
+		return refuse(grants.ErrConflict, "journal epoch %d has ended", m.JournalEpoch)
+	case m.From != 0:
+		return refuse(grants.ErrConflict, "a new journal epoch begins at revision 0")
+	}
+	if m.StateBefore != rec.State {
+		return refuse(grants.ErrState, "the series stands at state %s, the manifest says %s", rec.State, m.StateBefore)
+	}
+	return nil
+}
+
+// decide gives each item its decision, by what the catalogue holds.
+func (in *ingest) decide(r durable.Reader) error {
+	for i := range in.items {
+		it := &in.items[i]
+		var row catalogueRow
+		ok, err := readRow(r, sidKey('C', in.rec.SID, it.h[:]...), &row)
+		if err != nil {
+			return err
+		}
+		if ok {
+			it.old = &row
+		}
+		held := ok && row.Held
+		switch {
+		case it.reason != "":
+			it.decision = translog.Exclude
+		case it.op == translog.OpTombstone && !held:
+			it.decision, it.reason = translog.Exclude, grants.ErrNotHeld
+		case it.op == translog.OpTombstone:
+			it.decision = translog.DeleteAck
+		case held:
+			it.decision = translog.Update
+		default:
+			it.decision = translog.Include
+		}
+	}
+	in.sets = setsOf(in.items)
+	return nil
+}
+
+// setsOf groups the items into the decision sets of their entries, in the
+// fixed order of entries, each in the order of the batch.
+func setsOf(items []item) []decisionSet {
+	var sets []decisionSet
+	for _, s := range []decisionSet{
+		{decision: translog.Include, status: translog.Accepted},
+		{decision: translog.Update, status: translog.Accepted},
+		{decision: translog.DeleteAck, status: translog.Removed},
+		{decision: translog.Exclude, status: translog.Refused},
+	} {
+		for i := range items {
+			if items[i].decision == s.decision {
+				s.leaves = append(s.leaves, items[i].leaf)
+			}
+		}
+		if len(s.leaves) > 0 {
+			sets = append(sets, s)
+		}
+	}
+	return sets
+}
+
+// changes is what the batch does to the state tree: refused items are in it.
+func (in *ingest) changes() []state.Item {
+	all := make([]state.Item, len(in.items))
+	for i := range in.items {
+		it := &in.items[i]
+		all[i] = state.Item{URLHash: it.h, Digest: it.digest, Format: it.format, Deleted: it.op == translog.OpTombstone}
+	}
+	return all
+}
+
+// write adds segment, catalogue, state and cursor to the commit.
+func (in *ingest) write(tx *translog.Tx) error {
+	b, rec, m := tx.Batch(), in.rec, &in.body
+	if err := b.Set(segmentKey(rec.SID, in.segment), in.sealed); err != nil {
+		return err
+	}
+	if err := in.plan.Apply(b); err != nil {
+		return err
+	}
+	places := make(map[translog.Decision]int, 4)
+	for i := range in.items {
+		it := &in.items[i]
+		if err := in.writeItem(tx, it, places[it.decision]); err != nil {
+			return err
+		}
+		places[it.decision]++
+	}
+	if m.JournalEpoch != rec.JournalEpoch && rec.JournalEpoch != 0 {
+		rec.PastEpochs = append(rec.PastEpochs, rec.JournalEpoch)
+	}
+	rec.JournalEpoch, rec.Revision, rec.State = m.JournalEpoch, m.Through, in.plan.Root()
+	return rec.write(b)
+}
+
+// writeItem writes the catalogue row of one item.
+func (in *ingest) writeItem(tx *translog.Tx, it *item, place int) error {
+	b, rec := tx.Batch(), in.rec
+	key := sidKey('C', rec.SID, it.h[:]...)
+	if it.old != nil && it.old.Held {
+		rec.Pages--
+		rec.PayloadBytes -= it.old.Length
+	}
+	entry := tx.NextIndex() + uint64(in.setIndex(it.decision))
+	if it.op == translog.OpTombstone {
+		// URL and digest go; what proves the deletion stays.
+		row := deletedRow{JournalEpoch: in.body.JournalEpoch, Revision: it.revision, Entry: entry, Place: place}
+		return errors.Join(b.Delete(key), writeRow(b, sidKey('D', rec.SID, it.h[:]...), row))
+	}
+	row := catalogueRow{
+		URL: it.url, Digest: it.digest, Format: it.format, JournalEpoch: in.body.JournalEpoch, Revision: it.revision,
+		Modified: it.modified, GrantID: in.body.GrantID, Entry: entry, Place: place,
+	}
+	if it.decision == translog.Exclude {
+		row.Reason = string(it.reason)
+		rec.Refused++
+	} else {
+		row.Held, row.Segment, row.Offset, row.Length = true, in.segment, it.offset, it.length
+		rec.Pages++
+		rec.PayloadBytes += it.length
+	}
+	return writeRow(b, key, row)
+}
+
+func (in *ingest) setIndex(d translog.Decision) int {
+	return slices.IndexFunc(in.sets, func(s decisionSet) bool { return s.decision == d })
+}
+
+// appendEntries adds one entry for each decision set.
+func (in *ingest) appendEntries(tx *translog.Tx) error {
+	m, g, rec := &in.body, in.held.pair.Grant, in.rec
+	commitment := rec.leafKey().StateCommitment(m.JournalEpoch, m.Through, in.plan.Root())
+	for i, s := range in.sets {
+		if err := tx.Batch().Set(grantEntryKey(m.GrantID, tx.NextIndex()), nil); err != nil {
+			return err
+		}
+		err := tx.Append(rec.subject(g), translog.Entry{
+			BatchID: in.manifest.ID, CollectionRef: m.CollectionRef, Decision: s.decision, From: m.From,
+			GrantExpiresAt: envelope.At(g.Object.ExpiresAt), GrantID: m.GrantID, JournalEpoch: m.JournalEpoch,
+			Objects: translog.SetOf(s.leaves), PolicyHash: g.Body.PolicyHash, Purposes: g.Body.Purposes.Strings(),
+			ScopeHash: g.ScopeHash, State: commitment, Status: s.status, Through: m.Through,
+		}, s.leaves)
+		if err != nil {
+			return fmt.Errorf("entry %d of batch %s: %w", i, in.manifest.ID, err)
+		}
+	}
+	return nil
+}
+
+// Finish signs the receipt over the entries and the checkpoint of this very
+// commit, and keeps the answer.
+func (in *ingest) Finish(tx *translog.Tx, c *translog.Committed) error {
+	if in.answered != nil {
+		return nil
+	}
+	m, g, rec := &in.body, in.held.pair.Grant, in.rec
+	body := translog.Receipt{
+		BatchID: in.manifest.ID, CollectionRef: m.CollectionRef, From: m.From, GrantID: m.GrantID, Indexer: in.s.x.local.Name(),
+		JournalEpoch: m.JournalEpoch, PolicyHash: g.Body.PolicyHash, Publisher: m.Publisher, Purposes: g.Body.Purposes.Strings(),
+		ScopeHash: g.ScopeHash, Through: m.Through,
+		Checkpoint: translog.CheckpointRef{ObjectID: c.Checkpoint.ID, Root: c.Tree.Root, Size: c.Tree.Size},
+	}
+	for i, e := range c.Entries {
+		set := translog.SetOf(in.sets[i].leaves)
+		body.Entries = append(body.Entries, translog.EntryRef{
+			Count: set.Count, Decision: in.sets[i].decision, Index: e.Sequence, ObjectID: e.ID, Root: set.Root,
+		})
+	}
+	receipt, err := tx.Sign(envelope.Header{
+		Type: envelope.Receipt, Subject: rec.subject(g), Audience: m.Publisher, Sequence: c.Entries[0].Sequence,
+	}, body)
+	if err != nil {
+		return err
+	}
+	rec.Receipt = receipt.ID
+	return errors.Join(rec.write(tx.Batch()), in.keepAnswer(tx.Batch(), receipt, c))
+}

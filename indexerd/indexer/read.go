@@ -1,0 +1,69 @@
+package indexer
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/grants"
+)
+
+// Payload reads one held page back out of its sealed segment, and checks it
+// against the digest that the log stands for.
+func (x *Indexer) Payload(publisher envelope.Name, series, url string) ([]byte, error) {
+	rec, err := readSeries(x.store, publisher, series)
+	if err != nil {
+		return nil, err
+	}
+	if rec == nil {
+		return nil, refuse(grants.ErrNoGrant, "series %.80q", series)
+	}
+	h := sha256.Sum256([]byte(url))
+	var row catalogueRow
+	ok, err := readRow(x.store, sidKey('C', rec.SID, h[:]...), &row)
+	if err != nil {
+		return nil, err
+	}
+	if !ok || !row.Held {
+		return nil, refuse(grants.ErrNotHeld, "%s", url)
+	}
+	frame, err := x.frame(rec, row.Segment)
+	if err != nil {
+		return nil, err
+	}
+	if row.Offset > uint64(len(frame)) || row.Length > uint64(len(frame))-row.Offset {
+		return nil, fmt.Errorf("segment %d: page beyond its end", row.Segment)
+	}
+	payload := frame[row.Offset : row.Offset+row.Length]
+	if sha256.Sum256(payload) != row.Digest {
+		return nil, fmt.Errorf("segment %d: page with another digest", row.Segment)
+	}
+	return payload, nil
+}
+
+// frame opens and decompresses one segment.
+func (x *Indexer) frame(rec *seriesRecord, segment uint64) ([]byte, error) {
+	sealed, err := x.store.Get(segmentKey(rec.SID, segment))
+	if err != nil {
+		return nil, fmt.Errorf("segment %d: %w", segment, err)
+	}
+	a, err := x.keys.aead(rec.Publisher, rec.Series, false)
+	if err != nil {
+		return nil, err
+	}
+	compressed, err := unseal(a, rec.Publisher, rec.Series, segment, sealed)
+	if err != nil {
+		return nil, err
+	}
+	var h zstd.Header
+	if err := h.Decode(compressed); err != nil {
+		return nil, fmt.Errorf("segment %d: %w", segment, err)
+	}
+	size, ok := contentSize(&h, tinyFrame)
+	if !ok || size > x.cfg.Limits.BatchBytes+itemBytes {
+		return nil, fmt.Errorf("segment %d is of an unexpected size", segment)
+	}
+	return x.decoder.DecodeAll(compressed, make([]byte, 0, size))
+}

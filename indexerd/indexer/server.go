@@ -1,0 +1,104 @@
+package indexer
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
+)
+
+// Bounds of the transport.
+const (
+	maxMessage       = 1<<20 + 128<<10 // one chunk with its framing, or one announcement
+	handshakeTimeout = 10 * time.Second
+	heartbeat        = 20 * time.Second
+	silence          = 42 * time.Second
+)
+
+// TLS is the configuration of the session endpoint: TLS 1.3 both ways, each
+// peer looked up by its own identity, nothing resumed.
+func (x *Indexer) TLS() *tls.Config {
+	return identity.ServerConfig(x.local.Certificate, x.trust, identity.Publisher, x.cfg.Now)
+}
+
+// NewServer makes the gRPC server of sessions.
+func (x *Indexer) NewServer() *grpc.Server {
+	s := grpc.NewServer(
+		grpc.Creds(credentials.NewTLS(x.TLS())),
+		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.MaxConcurrentStreams(4),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.StatsHandler(oneSession{}),
+		grpc.WaitForHandlers(true),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: heartbeat, Timeout: 10 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+	)
+	oiv1.RegisterOutboundIndexingServer(s, &service{x: x})
+	return s
+}
+
+// Serve accepts sessions on l until ctx ends, then ends them and stops.
+func (x *Indexer) Serve(ctx context.Context, s *grpc.Server, l net.Listener) error {
+	stop := context.AfterFunc(ctx, func() {
+		x.sessions.endAll(errShutdown)
+		s.Stop()
+	})
+	defer stop()
+	err := s.Serve(l)
+	if errors.Is(err, grpc.ErrServerStopped) || ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// oneSession gives each connection a flag that its one session takes.
+type oneSession struct{}
+
+type connKey struct{}
+
+func (oneSession) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context {
+	return context.WithValue(ctx, connKey{}, new(atomic.Bool))
+}
+func (oneSession) HandleConn(context.Context, stats.ConnStats)                     {}
+func (oneSession) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+func (oneSession) HandleRPC(context.Context, stats.RPCStats)                       {}
+
+// takeConnection reports whether ctx's stream is the first session of its
+// connection.
+func takeConnection(ctx context.Context) bool {
+	flag, ok := ctx.Value(connKey{}).(*atomic.Bool)
+	return ok && flag.CompareAndSwap(false, true)
+}
+
+// toStatus is where errors meet gRPC codes. What is not listed is our own
+// fault, and the peer learns no more than that.
+func toStatus(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errFenced):
+		return status.Error(codes.Aborted, errFenced.Error())
+	case errors.Is(err, errShutdown):
+		return status.Error(codes.Unavailable, errShutdown.Error())
+	case errors.Is(err, errLapsed):
+		return status.Error(codes.PermissionDenied, errLapsed.Error())
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return status.FromContextError(err).Err()
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	return status.Error(codes.Internal, "internal error")
+}

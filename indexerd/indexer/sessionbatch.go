@@ -1,0 +1,292 @@
+package indexer
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"runtime"
+
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/uzpif-oi/uzpif-oi/content"
+	"github.com/uzpif-oi/uzpif-oi/content/tct"
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/grants"
+	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
+	"github.com/uzpif-oi/uzpif-oi/translog"
+)
+
+// maxWindow is the largest zstd window that is accepted.
+const maxWindow = 8 << 20
+
+// itemBytes bounds the list of items of a frame, beside the payloads.
+const itemBytes = 8 << 20
+
+// newDecoder makes the decoder of frames. What a frame claims is checked
+// before it is given to it; its own limits are the second wall.
+func newDecoder(l Limits) (*zstd.Decoder, error) {
+	return zstd.NewReader(nil,
+		zstd.WithDecoderConcurrency(runtime.GOMAXPROCS(0)),
+		zstd.WithDecoderMaxWindow(maxWindow),
+		zstd.WithDecoderMaxMemory(l.BatchBytes+itemBytes),
+		zstd.WithDecodeAllCapLimit(true),
+	)
+}
+
+// batch takes one batch from its header to its answer. Whatever is refused is
+// answered by its reason, and the session goes on; only a broken stream or a
+// fault of our own ends it.
+func (s *session) batch(ctx context.Context, f *oiv1.Batch) error {
+	frame, err := s.frame(ctx, f)
+	if err != nil {
+		return err
+	}
+	select {
+	case s.x.slots <- struct{}{}:
+		defer func() { <-s.x.slots }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	in, err := s.ingest(f, frame)
+	if err == nil {
+		err = s.x.tlog.Commit(ctx, in)
+	}
+	if err == nil {
+		return s.answer(ctx, f.Series, in.manifest.ID, in.answered)
+	}
+	r, ok := asRefusal(err)
+	if !ok {
+		return err
+	}
+	id := envelope.Hash{}
+	if o, err := envelope.Parse(f.Manifest); err == nil {
+		id = o.ID
+	}
+	s.x.log.Warn("batch refused", "publisher", s.peer.Card.Identity, "series", f.Series, "reason", r.reason, "detail", r.detail)
+	return s.link.Send(ctx, batchResult(&oiv1.BatchResult{
+		Series: f.Series, BatchId: id[:], Refused: &oiv1.Fault{Reason: string(r.reason), Detail: r.detail, RetryMs: r.retryMS},
+	}))
+}
+
+func batchResult(r *oiv1.BatchResult) *oiv1.IndexerFrame {
+	return &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_BatchResult{BatchResult: r}}
+}
+
+// frame reads the chunks of a batch. Sizes are judged by what the header says
+// before anything is allocated, and memory grows with what really comes.
+func (s *session) frame(ctx context.Context, f *oiv1.Batch) ([]byte, error) {
+	l := s.x.cfg.Limits
+	switch {
+	case f.RawBytes > l.BatchBytes+itemBytes, f.ItemsBytes > itemBytes, f.ItemsBytes > f.RawBytes:
+		return nil, refuse(grants.ErrOversize, "a frame of %d octets, %d of them items; at most %d", f.RawBytes, f.ItemsBytes, l.BatchBytes)
+	case f.FrameBytes > l.BatchBytes+itemBytes:
+		return nil, refuse(grants.ErrOversize, "a compressed frame of %d octets, at most %d", f.FrameBytes, l.BatchBytes)
+	}
+	frame := make([]byte, 0, min(f.FrameBytes, uint64(l.ChunkBytes)))
+	for uint64(len(frame)) < f.FrameBytes {
+		next, err := s.recv(ctx, chunkTimeout)
+		if err != nil {
+			return nil, err
+		}
+		data := next.GetChunk().GetData()
+		switch {
+		case next.GetChunk() == nil:
+			return nil, refuse(grants.ErrMalformed, "a frame of another kind within a batch")
+		case len(data) == 0 || len(data) > int(l.ChunkBytes) || uint64(len(frame)+len(data)) > f.FrameBytes:
+			return nil, refuse(grants.ErrOversize, "a chunk of %d octets", len(data))
+		}
+		frame = append(frame, data...)
+	}
+	return frame, nil
+}
+
+// tinyFrame is below what an encoder has to state the size of.
+const tinyFrame = 256
+
+// contentSize is what a frame's header says of its size. A tiny frame may say
+// nothing; assume is then what it is taken to be.
+func contentSize(h *zstd.Header, assume uint64) (uint64, bool) {
+	if h.HasFCS {
+		return h.FrameContentSize, true
+	}
+	return assume, assume <= tinyFrame
+}
+
+// decompress opens the frame into exactly as many octets as were announced.
+func (x *Indexer) decompress(frame []byte, raw uint64) ([]byte, error) {
+	var h zstd.Header
+	if err := h.Decode(frame); err != nil {
+		return nil, refuse(grants.ErrMalformed, "frame: %v", err)
+	}
+	size, ok := contentSize(&h, raw)
+	if !ok || size != raw || h.WindowSize > maxWindow || h.DictionaryID != 0 {
+		return nil, refuse(grants.ErrMalformed, "the frame's header does not fit the batch")
+	}
+	out, err := x.decoder.DecodeAll(frame, make([]byte, 0, raw))
+	if err != nil {
+		return nil, refuse(grants.ErrMalformed, "frame: %v", err)
+	}
+	if uint64(len(out)) != raw {
+		return nil, refuse(grants.ErrMalformed, "the frame holds %d octets, %d were announced", len(out), raw)
+	}
+	return out, nil
+}
+
+// ingest checks everything about a batch that does not depend on what else is
+// committed, and prepares its proposal.
+func (s *session) ingest(f *oiv1.Batch, frame []byte) (*ingest, error) {
+	h := s.live[f.Series]
+	if h == nil {
+		return nil, refuse(grants.ErrNoGrant, "series %.80q was not announced in this session", f.Series)
+	}
+	in := &ingest{s: s, held: h, frameLen: len(frame)}
+	v := s.verifier()
+	var err error
+	in.manifest, err = envelope.Open(f.Manifest, &in.body, envelope.Expecting(envelope.BatchManifest, v.Keys, v.Now))
+	if err != nil {
+		return nil, err
+	}
+	if err := in.checkManifest(); err != nil {
+		return nil, err
+	}
+	raw, err := s.x.decompress(frame, f.RawBytes)
+	if err != nil {
+		return nil, err
+	}
+	if err := in.decode(raw, int(f.ItemsBytes)); err != nil {
+		return nil, err
+	}
+	if err := in.checkPayloads(raw); err != nil {
+		return nil, err
+	}
+	if got := translog.SetOf(in.leaves()); got != in.body.Offered {
+		return nil, refuse(grants.ErrMalformed, "the items are not those that the manifest was signed for")
+	}
+	return in, in.sealFrame(frame)
+}
+
+// checkManifest binds the manifest to session, series and grant.
+func (in *ingest) checkManifest() error {
+	o, m, h := in.manifest, &in.body, in.held
+	switch {
+	case m.Publisher != in.s.peer.Card.Identity:
+		return refuse(grants.ErrIssuer, "the manifest is %s's", m.Publisher)
+	case o.Audience != in.s.x.local.Name():
+		return refuse(grants.ErrAudience, "the manifest is for %s", o.Audience)
+	case o.Subject != h.rec.subject(h.pair.Grant), o.Authority != m.Publisher.Authority(), o.Sequence != m.Through:
+		return refuse(grants.ErrMalformed, "the manifest's envelope does not fit its body")
+	case m.GrantID != h.pair.Grant.Object.ID:
+		return refuse(grants.ErrSuperseded, "the batch is under grant %s", m.GrantID)
+	case m.CollectionRef != h.rec.leafKey().CollectionRef(h.rec.Collection):
+		return refuse(grants.ErrScope, "the manifest is for another collection")
+	case m.Request != 0:
+		return refuse(grants.ErrMalformed, "nothing was requested")
+	}
+	return h.pair.Fresh(in.s.x.cfg.Now())
+}
+
+// decode reads the list of items and cuts the payloads out of the frame.
+func (in *ingest) decode(raw []byte, itemsLen int) error {
+	var list oiv1.Items
+	if err := proto.Unmarshal(raw[:itemsLen], &list); err != nil {
+		return refuse(grants.ErrMalformed, "items: %v", err)
+	}
+	if n := len(list.Items); n == 0 || n > int(in.s.x.cfg.Limits.BatchItems) {
+		return refuse(grants.ErrOversize, "%d items, at most %d", n, in.s.x.cfg.Limits.BatchItems)
+	}
+	in.items = make([]item, len(list.Items))
+	seen := make(map[string]bool, len(list.Items))
+	revision, offset := in.body.From, uint64(itemsLen)
+	for i, w := range list.Items {
+		if w == nil || w.RevisionDelta == 0 || w.RevisionDelta > in.body.Through-revision || w.Length > uint64(len(raw))-offset {
+			return refuse(grants.ErrMalformed, "item %d: revision or length", i)
+		}
+		revision += w.RevisionDelta
+		it := item{op: translog.Op(w.Op), revision: revision, url: w.Url, format: uint8(min(w.Format, 255)), modified: w.Modified, offset: offset, length: w.Length}
+		if err := in.checkItem(&it); err != nil {
+			return fmt.Errorf("item %d: %w", i, err)
+		}
+		if seen[w.Url] {
+			return refuse(grants.ErrMalformed, "item %d: a URL twice in one batch", i)
+		}
+		seen[w.Url] = true
+		offset += w.Length
+		in.items[i] = it
+	}
+	if offset != uint64(len(raw)) {
+		return refuse(grants.ErrMalformed, "%d octets behind the last payload", uint64(len(raw))-offset)
+	}
+	return nil
+}
+
+// checkItem refuses, with the whole batch, what an honest publisher never
+// sends: a URL that is not canonical, or a page outside the scope.
+func (in *ingest) checkItem(it *item) error {
+	if it.op != translog.OpPut && it.op != translog.OpTombstone {
+		return refuse(grants.ErrMalformed, "operation %d", it.op)
+	}
+	if err := content.IsCanonical(it.url); err != nil {
+		return refuse(grants.ErrMalformed, "%v", err)
+	}
+	it.h = sha256.Sum256([]byte(it.url))
+	if it.op == translog.OpTombstone {
+		if it.length != 0 {
+			return refuse(grants.ErrMalformed, "a deletion with a payload")
+		}
+		return nil // it needs a live grant of the series, not its scope
+	}
+	return in.held.pair.Grant.Body.Scope.Match(it.url)
+}
+
+// checkPayloads computes digests and looks into each payload, on all cores. An
+// item whose payload is malformed or too large is excluded alone.
+func (in *ingest) checkPayloads(raw []byte) error {
+	k := in.held.rec.leafKey()
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	const stride = 64
+	for lo := 0; lo < len(in.items); lo += stride {
+		group.Go(func() error {
+			for i := lo; i < min(lo+stride, len(in.items)); i++ {
+				it := &in.items[i]
+				if it.op == translog.OpPut {
+					payload := raw[it.offset : it.offset+it.length]
+					it.digest = sha256.Sum256(payload)
+					in.judge(it, payload)
+				}
+				it.leaf = k.Leaf(it.op, in.body.JournalEpoch, it.revision, it.url, it.digest).Hash()
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// judge excludes an item whose payload this indexer does not take.
+func (in *ingest) judge(it *item, payload []byte) {
+	switch {
+	case uint64(len(payload)) > in.s.x.cfg.Limits.PageBytes:
+		it.reason, it.detail = grants.ErrOversize, fmt.Sprintf("%d octets", len(payload))
+	case content.Format(it.format) != content.FormatTCT:
+		it.reason, it.detail = grants.ErrPayload, fmt.Sprintf("format %d", it.format)
+	default:
+		if err := tct.Check(payload, it.url); err != nil {
+			it.reason, it.detail = grants.ErrPayload, err.Error()
+		}
+	}
+}
+
+// sealFrame encrypts the frame under the series' data key, for a segment
+// number of its own.
+func (in *ingest) sealFrame(frame []byte) error {
+	rec := in.held.rec
+	a, err := in.s.x.keys.aead(rec.Publisher, rec.Series, true)
+	if err != nil {
+		return err
+	}
+	in.segment = in.s.x.segment.Add(1)
+	in.sealed, err = seal(a, rec.Publisher, rec.Series, in.segment, frame)
+	return err
+}

@@ -1,0 +1,308 @@
+package indexer
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/internal/link"
+	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
+	"github.com/uzpif-oi/uzpif-oi/translog"
+)
+
+// sessionVersion is what this edition speaks.
+const sessionVersion = "uzpif-oi-session/1"
+
+// exporterLabel names the TLS exporter that binds an announcement to its
+// session.
+const exporterLabel = "EXPORTER-uzpif-oi-announce-v1"
+
+// Times of a session.
+const (
+	helloTimeout = 15 * time.Second // for each of Hello and Announce
+	chunkTimeout = 60 * time.Second // between two chunks of a batch
+	watchEvery   = 2 * time.Second  // how often a session's right to live is checked
+)
+
+type service struct {
+	oiv1.UnimplementedOutboundIndexingServer
+	x *Indexer
+}
+
+type frames = link.Link[*oiv1.IndexerFrame, *oiv1.PublisherFrame]
+
+// A session is one publisher's stream.
+type session struct {
+	x     *Indexer
+	peer  *identity.Peer
+	info  credentials.TLSInfo
+	until time.Time // when certificate, key or card end
+	link  *frames
+	self  *member
+	nonce grants.Binding
+	shown translog.Tree // the last tree that this session was shown
+	live  map[string]*held
+}
+
+// held is a series that this session announced.
+type held struct {
+	rec  *seriesRecord
+	pair grants.Pair
+}
+
+// refusal is an error that the peer is told about by its reason.
+type refusal struct {
+	reason  grants.Reason
+	detail  string
+	retryMS uint32
+}
+
+func (r *refusal) Error() string { return string(r.reason) + ": " + r.detail }
+func (r *refusal) Unwrap() error { return r.reason }
+
+func refuse(reason grants.Reason, format string, args ...any) error {
+	return &refusal{reason: reason, detail: fmt.Sprintf(format, args...)}
+}
+
+// asRefusal gives the refusal in err, if the peer may learn of it.
+func asRefusal(err error) (*refusal, bool) {
+	var r *refusal
+	if errors.As(err, &r) {
+		return r, true
+	}
+	if reason := grants.ReasonOf(err); reason != "" {
+		return &refusal{reason: reason, detail: err.Error()}, true
+	}
+	return nil, false
+}
+
+// Session serves one stream.
+func (s *service) Session(stream grpc.BidiStreamingServer[oiv1.PublisherFrame, oiv1.IndexerFrame]) error {
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	ses, err := s.x.accept(ctx, stream, cancel)
+	if err != nil {
+		return err
+	}
+	s.x.sessions.join(ses.self)
+	defer s.x.sessions.leave(ses.self)
+	s.x.readers.Go(ses.link.Read)
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		ses.link.Write(ctx)
+	}()
+	err = ses.run(ctx)
+	ses.link.Close()
+	<-written
+	s.x.log.Info("session ended", "publisher", ses.peer.Card.Identity, "error", err)
+	return toStatus(err)
+}
+
+// accept finds out who is there. TLS has authenticated the peer; trust may
+// have been withdrawn since.
+func (x *Indexer) accept(ctx context.Context, stream grpc.BidiStreamingServer[oiv1.PublisherFrame, oiv1.IndexerFrame], cancel context.CancelCauseFunc) (*session, error) {
+	pr, ok := peer.FromContext(ctx)
+	if !ok {
+		return nil, status.Error(codes.Unauthenticated, "no peer")
+	}
+	info, ok := pr.AuthInfo.(credentials.TLSInfo)
+	if !ok {
+		return nil, status.Error(codes.Unauthenticated, "no TLS")
+	}
+	who, until, err := identity.VerifyPeer(info.State, x.trust, identity.Publisher, x.cfg.Now())
+	if err != nil {
+		return nil, status.Error(codes.PermissionDenied, string(grants.ErrUnknownPeer))
+	}
+	if !takeConnection(ctx) {
+		return nil, status.Error(codes.FailedPrecondition, "there is one session on a connection")
+	}
+	s := &session{x: x, peer: who, info: info, until: until, live: make(map[string]*held)}
+	s.self = &member{name: who.Card.Identity, end: cancel}
+	if _, err := rand.Read(s.nonce[:]); err != nil {
+		return nil, toStatus(err)
+	}
+	s.link = link.New(stream, link.Options[*oiv1.IndexerFrame, *oiv1.PublisherFrame]{
+		Beat: func() *oiv1.IndexerFrame {
+			return &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_Heartbeat{Heartbeat: &oiv1.Heartbeat{Time: x.cfg.Now().Unix()}}}
+		},
+		IsBeat:    func(f *oiv1.PublisherFrame) bool { return f.GetHeartbeat() != nil },
+		Heartbeat: heartbeat, Silence: silence,
+	})
+	return s, nil
+}
+
+// run is the life of a session. A refusal is told to the peer as a Fault.
+func (s *session) run(ctx context.Context) error {
+	err := s.serve(ctx)
+	if r, ok := asRefusal(err); ok {
+		s.x.log.Warn("session refused", "publisher", s.peer.Card.Identity, "reason", r.reason, "detail", r.detail)
+		fault := &oiv1.Fault{Reason: string(r.reason), Detail: r.detail, RetryMs: r.retryMS}
+		if err := s.link.Urgent(ctx, &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_Fault{Fault: fault}}); err != nil {
+			return err
+		}
+		return nil
+	}
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(cause, context.Canceled):
+		return nil // the publisher has said all, or hung up
+	case cause != nil:
+		return cause
+	}
+	return err
+}
+
+func (s *session) serve(ctx context.Context) error {
+	hello, err := s.recv(ctx, helloTimeout)
+	if err != nil {
+		return err
+	}
+	if hello.GetHello() == nil {
+		return refuse(grants.ErrMalformed, "the first frame is Hello")
+	}
+	if err := s.greet(ctx, hello.GetHello()); err != nil {
+		return err
+	}
+	announce, err := s.recv(ctx, helloTimeout)
+	if err != nil {
+		return err
+	}
+	if announce.GetAnnounce() == nil {
+		return refuse(grants.ErrMalformed, "the second frame is Announce")
+	}
+	if err := s.announced(ctx, announce.GetAnnounce()); err != nil {
+		return err
+	}
+	watched := make(chan struct{})
+	defer close(watched)
+	go s.watch(watched)
+	for {
+		f, err := s.link.Recv(ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.handle(ctx, f); err != nil {
+			return err
+		}
+	}
+}
+
+// handle serves one frame of the running session.
+func (s *session) handle(ctx context.Context, f *oiv1.PublisherFrame) error {
+	switch {
+	case f.GetBatch() != nil:
+		return s.batch(ctx, f.GetBatch())
+	case f.GetReceiptRequest() != nil:
+		return s.receiptRequest(ctx, f.GetReceiptRequest())
+	case f.GetFault() != nil:
+		s.x.log.Warn("fault from publisher", "publisher", s.peer.Card.Identity, "reason", f.GetFault().Reason, "detail", f.GetFault().Detail)
+		return io.EOF
+	}
+	return refuse(grants.ErrMalformed, "a frame that has no place here")
+}
+
+func (s *session) recv(ctx context.Context, limit time.Duration) (*oiv1.PublisherFrame, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, refuse(grants.ErrMalformed, "nothing came for %s", limit))
+	defer cancel()
+	return s.link.Recv(ctx)
+}
+
+// watch ends the session when its certificate ends, when its publisher is not
+// trusted any more, or when none of its grants is in force.
+func (s *session) watch(done <-chan struct{}) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+		now := s.x.cfg.Now()
+		_, _, err := identity.VerifyPeer(s.info.State, s.x.trust, identity.Publisher, now)
+		if err != nil || !now.Before(s.until) || !s.anyLive(now) {
+			s.self.end(errLapsed)
+			return
+		}
+	}
+}
+
+func (s *session) anyLive(now time.Time) bool {
+	for _, h := range s.live {
+		if h.pair.Fresh(now) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// greet answers Hello with Welcome.
+func (s *session) greet(ctx context.Context, h *oiv1.Hello) error {
+	spoken := false
+	for i, v := range h.Versions {
+		if i == 16 {
+			break
+		}
+		spoken = spoken || v == sessionVersion
+	}
+	if !spoken {
+		return refuse(grants.ErrVersion, "this indexer speaks %s", sessionVersion)
+	}
+	view := s.x.tlog.Released()
+	w := &oiv1.Welcome{
+		Version: sessionVersion, HeartbeatMs: uint32(heartbeat.Milliseconds()), Time: s.x.cfg.Now().Unix(),
+		Nonce: s.nonce[:], Note: view.Note,
+		Limits: &oiv1.Limits{
+			ChunkBytes: s.x.cfg.Limits.ChunkBytes, BatchItems: s.x.cfg.Limits.BatchItems,
+			BatchBytes: s.x.cfg.Limits.BatchBytes, PageBytes: s.x.cfg.Limits.PageBytes,
+		},
+	}
+	if len(h.Note) > 0 {
+		seen, err := translog.OpenNote(h.Note, s.x.local.Card.Log.VKey)
+		if err != nil {
+			return refuse(grants.ErrMalformed, "checkpoint note: %v", err)
+		}
+		if err := s.x.checkOwnNote(seen, h.Note); err != nil {
+			return err
+		}
+		path, err := view.Consistency(seen.Size)
+		if err != nil {
+			return err
+		}
+		w.Consistency = rawHashes(path)
+	}
+	recs, err := seriesOf(s.x.store, s.peer.Card.Identity)
+	if err != nil {
+		return err
+	}
+	for _, rec := range recs {
+		w.Series = append(w.Series, &oiv1.SeriesSeen{Series: rec.Series, Grant: wirePosition(rec.Grant), Policy: wirePosition(rec.Policy)})
+	}
+	s.shown = view.Tree
+	return s.link.Send(ctx, &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_Welcome{Welcome: w}})
+}
+
+func wirePosition(p envelope.Position) *oiv1.Position {
+	return &oiv1.Position{Epoch: p.Epoch, Sequence: p.Sequence, ObjectId: p.ID[:]}
+}
+
+func rawHashes(path [][32]byte) [][]byte {
+	raw := make([][]byte, len(path))
+	for i := range path {
+		raw[i] = path[i][:]
+	}
+	return raw
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+)
+
+// The files of a running daemon.
+const (
+	runFile    = "run.json"   // the addresses really bound
+	socketFile = "admin.sock" // commands talk to the daemon here; owner only
+)
+
+// running is run.json.
+type running struct {
+	PID    int    `json:"pid"`
+	Listen string `json:"listen"`
+	Public string `json:"public"`
+	Admin  string `json:"admin,omitempty"`
+}
+
+func newRun(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "run",
+		Short: "Accept sessions and serve the log until stopped",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := loadConfig(a.dir)
+			if err != nil {
+				return err
+			}
+			return run(cmd.Context(), a.dir, c, newLogger(os.Stderr, c.level))
+		},
+	}
+}
+
+// run is the daemon: it listens, serves, and on the end of ctx stops in order:
+// sessions, HTTP, log, store.
+func run(ctx context.Context, dir string, c config, log *slog.Logger) (err error) {
+	x, err := indexer.Open(indexer.Config{Dir: dir, Log: log, Publish: c.Publish, MaxGrant: c.MaxGrant})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	d := &daemon{dir: dir, x: x, log: log}
+	if err := d.listen(c); err != nil {
+		d.closeListeners()
+		return err
+	}
+	defer os.Remove(filepath.Join(dir, runFile))
+	defer os.Remove(filepath.Join(dir, socketFile))
+	log.Info("running", "identity", x.Identity(), "listen", d.bound.Listen, "public", d.bound.Public, "admin", d.bound.Admin)
+	return d.serve(ctx)
+}
+
+// A daemon is the listeners of a running indexer.
+type daemon struct {
+	dir                             string
+	x                               *indexer.Indexer
+	log                             *slog.Logger
+	bound                           running
+	session, public, admin, control net.Listener
+}
+
+func (d *daemon) closeListeners() {
+	for _, l := range []net.Listener{d.session, d.public, d.admin, d.control} {
+		if l != nil {
+			l.Close()
+		}
+	}
+}
+
+// listen binds every address, and then tells them in run.json.
+func (d *daemon) listen(c config) (err error) {
+	if d.session, err = net.Listen("tcp", c.Listen); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	if d.public, err = net.Listen("tcp", c.Public); err != nil {
+		return fmt.Errorf("public: %w", err)
+	}
+	d.bound = running{PID: os.Getpid(), Listen: d.session.Addr().String(), Public: d.public.Addr().String()}
+	if c.Admin != "off" {
+		if d.admin, err = net.Listen("tcp", c.Admin); err != nil {
+			return fmt.Errorf("admin: %w", err)
+		}
+		d.bound.Admin = d.admin.Addr().String()
+	}
+	if d.control, err = listenSocket(filepath.Join(d.dir, socketFile)); err != nil {
+		return fmt.Errorf("admin socket: %w", err)
+	}
+	b, err := json.Marshal(d.bound)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(d.dir, runFile), append(b, '\n'), 0o644)
+}
+
+// listenSocket binds a socket that only its owner may open. A file left by a
+// daemon that was killed is taken over: the store's lock has shown that none
+// runs.
+func listenSocket(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// serve runs all servers until ctx ends or one of them, or the log, fails.
+func (d *daemon) serve(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	grpcServer := d.x.NewServer()
+	group.Go(func() error { return d.x.Serve(ctx, grpcServer, d.session) })
+	serveHTTP := func(l net.Listener, h http.Handler) {
+		if l == nil {
+			return
+		}
+		s := &http.Server{
+			Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 60 * time.Second,
+			IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
+		}
+		group.Go(func() error {
+			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		})
+		group.Go(func() error {
+			<-ctx.Done()
+			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			return s.Shutdown(end)
+		})
+	}
+	serveHTTP(d.public, d.x.Public())
+	serveHTTP(d.admin, d.health())
+	serveHTTP(d.control, d.commands())
+	group.Go(func() error { return d.x.Wait(ctx) })
+	return group.Wait()
+}

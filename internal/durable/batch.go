@@ -1,0 +1,67 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// A Batch collects changes that become durable together. As a Reader it shows
+// the latest commits with its own changes on top. It belongs to one goroutine,
+// must be closed, and holds at most 4 GiB.
+type Batch struct {
+	source
+	b     *pebble.Batch
+	ended bool
+}
+
+// NewBatch begins a batch.
+func (s *Store) NewBatch() *Batch {
+	b := s.db.NewIndexedBatch()
+	return &Batch{source: source{s, b}, b: b}
+}
+
+// Set gives key a value; both are copied.
+func (b *Batch) Set(key, value []byte) error { return b.b.Set(key, value, nil) }
+
+// Delete removes key, whether it is there or not.
+func (b *Batch) Delete(key []byte) error { return b.b.Delete(key, nil) }
+
+// DeleteRange removes every key with lo <= key < hi.
+func (b *Batch) DeleteRange(lo, hi []byte) error { return b.b.DeleteRange(lo, hi, nil) }
+
+// Merge adds the changes of other behind those of b.
+func (b *Batch) Merge(other *Batch) error { return b.b.Apply(other.b, nil) }
+
+// Len is the size of the batch in octets. Every change makes it larger.
+func (b *Batch) Len() int { return b.b.Len() }
+
+// Commit returns nil once every change is durable, by one write and sync of
+// the log. Any error is final: the store has failed and says ErrFailed from
+// then on, because nobody knows what the disk holds. A batch is committed once.
+func (b *Batch) Commit() error {
+	if b.ended {
+		return fmt.Errorf("commit: %w", ErrClosed)
+	}
+	b.ended = true
+	err := b.s.do(func() error { return b.b.Commit(pebble.Sync) })
+	if err != nil && !errors.Is(err, ErrClosed) {
+		b.s.guard.fail(err)
+		err = b.s.guard.err()
+	}
+	if err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+// Close frees the batch. Without a Commit its changes are gone.
+func (b *Batch) Close() error {
+	if b.b == nil || b.s.guard.err() != nil {
+		return nil // the batch may still be Pebble's
+	}
+	err := b.b.Close()
+	b.b, b.ended = nil, true
+	return err
+}

@@ -1,0 +1,206 @@
+// Package link runs one bidirectional stream the way that gRPC allows: one
+// goroutine writes, one reads, each queue has a bound, heartbeats go both ways,
+// and a peer that is silent for too long is given up.
+//
+// What passes before other frames (receipts, revocations, faults) is sent with
+// Urgent; it never waits behind what Send has queued
+// (TestUrgentFramesOvertakeQueuedOnes). A silent peer is found
+// (TestSilenceEndsTheLink).
+package link
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+)
+
+// ErrSilent ends a link whose peer sent nothing for Options.Silence.
+var ErrSilent = errors.New("the peer has fallen silent")
+
+// A Stream is the part of a gRPC stream that a Link uses.
+type Stream[Out, In any] interface {
+	Send(Out) error
+	Recv() (In, error)
+}
+
+// Options sets a link's times. Beat makes a heartbeat; IsBeat recognises the
+// peer's, which the link keeps to itself.
+type Options[Out, In any] struct {
+	Beat   func() Out
+	IsBeat func(In) bool
+	// Heartbeat is the interval of heartbeats sent.
+	Heartbeat time.Duration
+	// Silence is how long the peer may send nothing at all.
+	Silence time.Duration
+}
+
+// The bounds of a link's queues, in frames. A frame is at most about 1 MiB.
+const (
+	queueOut    = 4
+	queueUrgent = 64
+	queueIn     = 8
+)
+
+// A Link is one running stream.
+type Link[Out, In any] struct {
+	stream Stream[Out, In]
+	opts   Options[Out, In]
+	out    chan Out
+	urgent chan Out
+	in     chan In
+	heard  chan struct{} // a frame came; at most one note waits
+
+	done chan struct{}
+	once sync.Once
+	err  error // set before done is closed
+}
+
+// New makes a link; Run must be called to turn it.
+func New[Out, In any](s Stream[Out, In], o Options[Out, In]) *Link[Out, In] {
+	return &Link[Out, In]{
+		stream: s, opts: o,
+		out: make(chan Out, queueOut), urgent: make(chan Out, queueUrgent), in: make(chan In, queueIn),
+		heard: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+}
+
+// fail ends the link with err, once.
+func (l *Link[Out, In]) fail(err error) {
+	l.once.Do(func() {
+		l.err = err
+		close(l.done)
+	})
+}
+
+// Read is the reading goroutine: it returns when Recv fails, which for gRPC
+// happens at the latest when the stream's context ends.
+func (l *Link[Out, In]) Read() {
+	defer close(l.in)
+	for {
+		f, err := l.stream.Recv()
+		if err != nil {
+			l.fail(err)
+			return
+		}
+		select {
+		case l.heard <- struct{}{}:
+		default:
+		}
+		if l.opts.IsBeat(f) {
+			continue
+		}
+		select {
+		case l.in <- f:
+		case <-l.done:
+			return
+		}
+	}
+}
+
+// Write is the writing goroutine: it returns when ctx ends, when sending
+// fails, or when Close has been called and everything queued is out.
+func (l *Link[Out, In]) Write(ctx context.Context) error {
+	beat := time.NewTicker(l.opts.Heartbeat)
+	defer beat.Stop()
+	silence := time.NewTimer(l.opts.Silence)
+	defer silence.Stop()
+	for {
+		var f Out
+		select {
+		case f = <-l.urgent:
+		default:
+			select {
+			case f = <-l.urgent:
+			case f = <-l.out:
+			case <-beat.C:
+				f = l.opts.Beat()
+			case <-l.heard:
+				silence.Reset(l.opts.Silence)
+				continue
+			case <-silence.C:
+				l.fail(ErrSilent)
+				return ErrSilent
+			case <-l.done:
+				return l.flush()
+			case <-ctx.Done():
+				l.fail(context.Cause(ctx))
+				return context.Cause(ctx)
+			}
+		}
+		if err := l.stream.Send(f); err != nil {
+			// The reason of a broken stream is what Recv returns.
+			if !errors.Is(err, io.EOF) {
+				l.fail(err)
+			}
+			<-l.done
+			return l.err
+		}
+	}
+}
+
+// flush sends the urgent frames that were queued before the end.
+func (l *Link[Out, In]) flush() error {
+	for {
+		select {
+		case f := <-l.urgent:
+			if err := l.stream.Send(f); err != nil {
+				return l.err
+			}
+		default:
+			return l.err
+		}
+	}
+}
+
+// ErrClosed is the error of a link that its own side closed.
+var ErrClosed = errors.New("link closed")
+
+// Close ends the link from this side.
+func (l *Link[Out, In]) Close() { l.fail(ErrClosed) }
+
+// Send queues f behind the frames sent before it, and blocks while the queue
+// is full.
+func (l *Link[Out, In]) Send(ctx context.Context, f Out) error { return l.put(ctx, l.out, f) }
+
+// Urgent queues f before everything that Send has queued.
+func (l *Link[Out, In]) Urgent(ctx context.Context, f Out) error { return l.put(ctx, l.urgent, f) }
+
+func (l *Link[Out, In]) put(ctx context.Context, q chan Out, f Out) error {
+	select {
+	case <-l.done:
+		return l.err
+	default:
+	}
+	select {
+	case q <- f:
+		return nil
+	case <-l.done:
+		return l.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Recv returns the next frame that is no heartbeat. Frames that came before
+// the link failed are still returned.
+func (l *Link[Out, In]) Recv(ctx context.Context) (In, error) {
+	var none In
+	select {
+	case f, ok := <-l.in:
+		if !ok {
+			<-l.done
+			return none, l.err
+		}
+		return f, nil
+	case <-ctx.Done():
+		return none, context.Cause(ctx)
+	}
+}
+
+// Done is closed when the link has failed or was closed.
+func (l *Link[Out, In]) Done() <-chan struct{} { return l.done }
+
+// Err is why the link ended; it is valid once Done is closed.
+func (l *Link[Out, In]) Err() error { return l.err }

@@ -1,0 +1,121 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// wire is a Stream over channels.
+type wire struct {
+	sent chan string
+	recv chan string
+}
+
+func (w *wire) Send(s string) error { w.sent <- s; return nil }
+
+func (w *wire) Recv() (string, error) {
+	s, ok := <-w.recv
+	if !ok {
+		return "", io.EOF
+	}
+	return s, nil
+}
+
+func start(ctx context.Context, w *wire) (*Link[string, string], func() error) {
+	l := New(w, Options[string, string]{
+		Beat:      func() string { return "beat" },
+		IsBeat:    func(s string) bool { return s == "beat" },
+		Heartbeat: 20 * time.Second,
+		Silence:   45 * time.Second,
+	})
+	ended := make(chan error, 1)
+	go l.Read()
+	go func() { ended <- l.Write(ctx) }()
+	return l, func() error { return <-ended }
+}
+
+func TestUrgentFramesOvertakeQueuedOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{sent: make(chan string), recv: make(chan string)}
+		l, wait := start(t.Context(), w)
+		for _, s := range []string{"a", "b", "c"} {
+			if err := l.Send(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait() // the writer holds "a"
+		if err := l.Urgent(t.Context(), "now"); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for range 4 {
+			got = append(got, <-w.sent)
+		}
+		if got[0] != "a" || got[1] != "now" {
+			t.Errorf("sent %q", got)
+		}
+		close(w.recv)
+		if err := wait(); err != io.EOF {
+			t.Errorf("Write = %v", err)
+		}
+	})
+}
+
+func TestSilenceEndsTheLink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{sent: make(chan string, 100), recv: make(chan string)}
+		l, wait := start(t.Context(), w)
+		begin := time.Now()
+		w.recv <- "beat"
+		time.Sleep(30 * time.Second)
+		w.recv <- "beat"
+		if err := wait(); !errors.Is(err, ErrSilent) {
+			t.Errorf("Write = %v", err)
+		}
+		if d := time.Since(begin); d != 75*time.Second {
+			t.Errorf("found after %v", d)
+		}
+		if len(w.sent) != 3 {
+			t.Errorf("%d heartbeats sent in 75 s", len(w.sent))
+		}
+		if err := l.Send(t.Context(), "x"); !errors.Is(err, ErrSilent) {
+			t.Errorf("Send afterwards = %v", err)
+		}
+		close(w.recv)
+	})
+}
+
+func TestFramesBeforeTheEndAreStillReceived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{sent: make(chan string, 100), recv: make(chan string, 2)}
+		l, wait := start(t.Context(), w)
+		w.recv <- "last words"
+		close(w.recv)
+		synctest.Wait()
+		if f, err := l.Recv(t.Context()); f != "last words" || err != nil {
+			t.Errorf("Recv = %q, %v", f, err)
+		}
+		if _, err := l.Recv(t.Context()); err != io.EOF {
+			t.Errorf("Recv at the end = %v", err)
+		}
+		wait()
+	})
+}
+
+func TestCancellationEndsTheLink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := &wire{sent: make(chan string, 100), recv: make(chan string)}
+		l, wait := start(ctx, w)
+		cancel()
+		if err := wait(); !errors.Is(err, context.Canceled) {
+			t.Errorf("Write = %v", err)
+		}
+		<-l.Done()
+		close(w.recv)
+	})
+}

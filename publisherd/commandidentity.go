@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
+)
+
+func newInit(a *app) *cobra.Command {
+	var name string
+	var origins []string
+	c := &cobra.Command{
+		Use:   "init --identity spiffe://example.com/publisher --origin https://example.com",
+		Short: "Make an identity: keys, certificate, configuration, card",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o := identity.Options{Role: identity.Publisher, Now: time.Now()}
+			var err error
+			if o.Identity, err = parseName(name); err != nil {
+				return err
+			}
+			if o.Origins, err = cli.ParseOrigins(origins); err != nil {
+				return err
+			}
+			local, err := identity.Create(a.dir, o)
+			if err != nil {
+				return err
+			}
+			if err := writeConfig(a.dir); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s in %s\ncard fingerprint %s\n", local.Name(), a.dir, local.Card.Fingerprint())
+			fmt.Fprintf(cmd.ErrOrStderr(), "Next: print the card with \"card\", give it to the indexer's operator, and import the indexer's with \"trust add\".\n")
+			return nil
+		},
+	}
+	c.Flags().StringVar(&name, "identity", "", "SPIFFE ID of this publisher")
+	c.Flags().StringArrayVar(&origins, "origin", nil, "origin that this publisher speaks for; may be repeated")
+	c.MarkFlagRequired("identity")
+	c.MarkFlagRequired("origin")
+	return c
+}
+
+func newCard(a *app) *cobra.Command {
+	return cli.CardCommand(&a.dir)
+}
+
+func newTrust(a *app) *cobra.Command {
+	return cli.TrustCommand(cli.TrustConfig{
+		Dir: &a.dir, JSON: &a.json, Role: identity.Indexer, Endpoint: true,
+		Open: publisher.OpenTrust,
+	})
+}
+
+func newCheckConfig(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "check-config",
+		Short: "Check configuration, identity, sources, trust and grants without changing anything",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := loadConfig(a.dir); err != nil {
+				return err
+			}
+			local, err := identity.Load(a.dir, time.Now())
+			if err != nil {
+				return err
+			}
+			sources, err := publisher.Sources(a.dir)
+			if err != nil {
+				return &configError{err}
+			}
+			for _, s := range sources {
+				if err := s.Check(a.dir); err != nil {
+					return &configError{err}
+				}
+			}
+			trust := 0
+			if _, err := os.Stat(filepath.Join(a.dir, "trust")); err == nil {
+				t, err := publisher.OpenTrust(a.dir)
+				if err != nil {
+					return &configError{err}
+				}
+				trust = len(t.List())
+			}
+			rels, err := publisher.Relationships(a.dir)
+			if err != nil {
+				return &configError{err}
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "ok: %s, %d sources, %d trusted indexers, %d grants\n", local.Name(), len(sources), trust, len(rels))
+			return nil
+		},
+	}
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
+	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
+)
+
+// isFailure reports whether err says that a check failed.
+func isFailure(err error) bool { return errors.Is(err, errBadReceipts) }
+
+func newPush(a *app) *cobra.Command {
+	var indexer string
+	var o publisher.PushOptions
+	c := &cobra.Command{
+		Use:   "push",
+		Short: "Bring every indexer up to date once, then exit",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if indexer != "" {
+				var err error
+				if o.Indexer, err = parseName(indexer); err != nil {
+					return err
+				}
+			}
+			return a.with(func(p *publisher.Publisher) error {
+				results, err := p.Push(cmd.Context(), o)
+				for _, r := range results {
+					if perr := a.printResult(cmd.OutOrStdout(), r); perr != nil {
+						return errors.Join(err, perr)
+					}
+				}
+				return err
+			})
+		},
+	}
+	c.Flags().StringVar(&indexer, "indexer", "", "push to this indexer only")
+	c.Flags().BoolVar(&o.AllowMassDelete, "allow-mass-delete", false, "delete however many pages are gone")
+	return c
+}
+
+func (a *app) printResult(w io.Writer, r publisher.Result) error {
+	if a.json {
+		return cli.PrintJSON(w, r)
+	}
+	fmt.Fprintf(w, "%s, collection %s: %d sent, %d deleted, %d unchanged, %d refused, %d files skipped; %.2f s, %d octets out, %d in\n",
+		r.Indexer, r.Collection, r.Sent, r.Deleted, r.Unchanged, len(r.Refused), len(r.Skipped), r.Seconds, r.WireOut, r.WireIn)
+	for _, x := range r.Receipts {
+		fmt.Fprintf(w, "  receipt %s\n", x)
+	}
+	for _, x := range r.Refused {
+		fmt.Fprintf(w, "  refused %s: %s\n", x.URL, x.Reason)
+	}
+	for _, x := range r.Skipped {
+		fmt.Fprintf(w, "  skipped %s: %s\n", x.Location, x.Reason)
+	}
+	return nil
+}
+
+func newStatus(a *app) *cobra.Command {
+	return &cobra.Command{Use: "status", Short: "Show where collections and indexers stand", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(func(p *publisher.Publisher) error {
+				s, err := p.Status()
+				if err != nil {
+					return err
+				}
+				w := cmd.OutOrStdout()
+				if a.json {
+					return cli.PrintJSON(w, s)
+				}
+				fmt.Fprintln(w, s.Identity)
+				for _, c := range s.Collections {
+					fmt.Fprintf(w, "collection %s: %d pages, revision %d\n", c.Name, c.Pages, c.Revision)
+				}
+				for _, x := range s.Indexers {
+					fmt.Fprintf(w, "indexer %s, collection %s: %s until %s, %d pages delivered, %d revisions behind\n",
+						x.Identity, x.Collection, x.State, x.ExpiresAt, x.Pages, x.Backlog)
+				}
+				return nil
+			})
+		}}
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
+)
+
+// errBadReceipts is returned when a stored receipt does not hold.
+var errBadReceipts = errors.New("receipts that do not hold")
+
+func newReceipts(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "receipts", Short: "List, show or verify receipts", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c.AddCommand(newReceiptsList(a), newReceiptsShow(a), newReceiptsVerify(a))
+	return c
+}
+
+func newReceiptsList(a *app) *cobra.Command {
+	return &cobra.Command{Use: "list", Short: "List the receipts, oldest first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(func(p *publisher.Publisher) error {
+				lines, err := p.Receipts()
+				if err != nil {
+					return err
+				}
+				for _, l := range lines {
+					if a.json {
+						if err := cli.PrintJSON(cmd.OutOrStdout(), l); err != nil {
+							return err
+						}
+						continue
+					}
+					fmt.Fprintf(cmd.OutOrStdout(), "%s\t%s\t%s\t%s\tto revision %d", l.IssuedAt, l.Receipt, l.Indexer, l.Collection, l.Through)
+					for _, e := range l.Entries {
+						fmt.Fprintf(cmd.OutOrStdout(), "\t%s %d", e.Decision, e.Count)
+					}
+					fmt.Fprintln(cmd.OutOrStdout())
+				}
+				return nil
+			})
+		}}
+}
+
+func newReceiptsShow(a *app) *cobra.Command {
+	return &cobra.Command{Use: "show ID", Short: "Print a receipt's exact octets", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := envelope.ParseHash(args[0])
+			if err != nil {
+				return cli.With(cli.Usage, err)
+			}
+			return a.with(func(p *publisher.Publisher) error {
+				raw, err := p.ReceiptFile(id)
+				if err != nil {
+					return err
+				}
+				_, err = cmd.OutOrStdout().Write(raw)
+				return err
+			})
+		}}
+}
+
+func newReceiptsVerify(a *app) *cobra.Command {
+	return &cobra.Command{Use: "verify", Short: "Evaluate every stored receipt again", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(func(p *publisher.Publisher) error {
+				n, bad, err := p.VerifyReceipts()
+				if err != nil {
+					return err
+				}
+				if a.json {
+					reasons := make([]string, len(bad))
+					for i, b := range bad {
+						reasons[i] = b.Error()
+					}
+					err = cli.PrintJSON(cmd.OutOrStdout(), map[string]any{"checked": n, "failed": reasons})
+				} else {
+					for _, b := range bad {
+						fmt.Fprintln(cmd.OutOrStdout(), b)
+					}
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d receipts checked, %d do not hold\n", n, len(bad))
+				}
+				if err == nil && len(bad) > 0 {
+					err = fmt.Errorf("%w: %d of %d", errBadReceipts, len(bad), n)
+				}
+				return err
+			})
+		}}
+}
+
+func newEvidence(a *app) *cobra.Command {
+	var out, indexer string
+	c := &cobra.Command{Use: "evidence URL -o FILE", Short: "Write the offline proof of what an indexer acknowledged about a page", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var who envelope.Name
+			if indexer != "" {
+				var err error
+				if who, err = parseName(indexer); err != nil {
+					return err
+				}
+			}
+			return a.with(func(p *publisher.Publisher) error {
+				raw, err := p.Evidence(args[0], who)
+				if err != nil {
+					return err
+				}
+				if out == "" || out == "-" {
+					_, err = cmd.OutOrStdout().Write(raw)
+					return err
+				}
+				return durable.WriteFile(out, raw, 0o644)
+			})
+		}}
+	c.Flags().StringVarP(&out, "output", "o", "", "file to write; standard output if none is named")
+	c.Flags().StringVar(&indexer, "indexer", "", "the indexer whose acknowledgement is meant")
+	return c
+}

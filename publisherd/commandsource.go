@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
+	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
+)
+
+func newSource(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "source", Short: "Add, list, scan or remove collections", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c.AddCommand(newSourceAdd(a), newSourceList(a), newSourceScan(a), newSourceRemove(a))
+	return c
+}
+
+func newSourceAdd(a *app) *cobra.Command {
+	var s publisher.Source
+	c := &cobra.Command{
+		Use:   "add NAME --kind site --location FOLDER --base-url https://example.com/",
+		Short: "Add a collection, or change it",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := loadConfig(a.dir); err != nil {
+				return err
+			}
+			s.Name = args[0]
+			location, err := filepath.Abs(s.Location)
+			if err != nil {
+				return err
+			}
+			s.Location = location
+			return cli.With(cli.Config, publisher.AddSource(a.dir, s))
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&s.Kind, "kind", "", "what the location holds: site (a folder of HTML or Markdown)")
+	f.StringVar(&s.Location, "location", "", "the folder")
+	f.StringVar(&s.BaseURL, "base-url", "", "URL of the folder")
+	f.BoolVar(&s.StripExt, "strip-ext", false, "leave .html out of URLs")
+	f.StringArrayVar(&s.SkipClasses, "skip-class", nil, "class that marks navigation, in place of the default list; may be repeated")
+	f.StringArrayVar(&s.SkipIDs, "skip-id", nil, "id that marks navigation, in place of the default list; may be repeated")
+	c.MarkFlagRequired("kind")
+	c.MarkFlagRequired("location")
+	return c
+}
+
+func newSourceList(a *app) *cobra.Command {
+	return &cobra.Command{Use: "list", Short: "List the collections", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := publisher.Sources(a.dir)
+			if err != nil {
+				return err
+			}
+			for _, s := range all {
+				if a.json {
+					if err := cli.PrintJSON(cmd.OutOrStdout(), s); err != nil {
+						return err
+					}
+					continue
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%s\t%s\t%s\t%s\n", s.Name, s.Kind, s.BaseURL, s.Location)
+			}
+			return nil
+		}}
+}
+
+func newSourceScan(a *app) *cobra.Command {
+	return &cobra.Command{Use: "scan NAME", Short: "Show what a collection holds, without changing anything", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := publisher.ReadSource(a.dir, args[0])
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			sum, err := s.Scan(cmd.Context(), a.dir, func(l publisher.ScanLine) error {
+				if a.json {
+					return cli.PrintJSON(out, l)
+				}
+				fmt.Fprintf(out, "%s\t%d\t%s\n", l.URL, l.Size, l.Title)
+				for _, w := range l.Warnings {
+					fmt.Fprintf(out, "\twarning: %s\n", w)
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return cli.PrintJSON(out, sum)
+			}
+			fmt.Fprintf(out, "%d pages, %d octets of payload\n", sum.Pages, sum.Bytes)
+			for _, k := range sum.Skipped {
+				fmt.Fprintf(out, "skipped %s: %s\n", k.Location, k.Reason)
+			}
+			return nil
+		}}
+}
+
+func newSourceRemove(a *app) *cobra.Command {
+	return &cobra.Command{Use: "remove NAME", Short: "Remove a collection's configuration; nothing is deleted at any indexer", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return publisher.RemoveSource(a.dir, args[0]) }}
+}

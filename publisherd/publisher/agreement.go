@@ -1,0 +1,233 @@
+package publisher
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/uzpif-oi/uzpif-oi/content/state"
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/translog"
+)
+
+// A cursor is how far one indexer is with one collection.
+type cursor struct {
+	JournalEpoch uint64        `json:"journal_epoch"`
+	Acked        uint64        `json:"acked"` // through of the last receipt
+	Seen         uint64        `json:"seen"`  // at least Acked: nothing up to it is left to offer
+	State        envelope.Hash `json:"state"` // root of the state tree at Acked; zero when empty
+	Receipt      envelope.Hash `json:"receipt,omitzero"`
+	Pages        uint64        `json:"pages"` // offered and not deleted
+}
+
+// An offered item is one line of a batch as the publisher keeps it until the
+// receipt is stored.
+type offered struct {
+	URL      string        `json:"url"`
+	Digest   envelope.Hash `json:"digest,omitzero"`
+	Op       translog.Op   `json:"op"`
+	Format   uint8         `json:"format"`
+	Revision uint64        `json:"revision"`
+}
+
+// A pendingBatch is a batch that was sent, or was about to be.
+type pendingBatch struct {
+	Manifest []byte    `json:"manifest"`
+	Items    []offered `json:"items"`
+}
+
+// An ackedPage is what the indexer acknowledged last about a page.
+type ackedPage struct {
+	URL          string            `json:"url"`
+	Digest       envelope.Hash     `json:"digest,omitzero"`
+	Op           translog.Op       `json:"op"`
+	JournalEpoch uint64            `json:"journal_epoch"`
+	Revision     uint64            `json:"revision"`
+	Decision     translog.Decision `json:"decision"`
+	Reason       string            `json:"reason,omitempty"` // of an exclusion
+	Receipt      envelope.Hash     `json:"receipt"`
+	Set          int               `json:"set"`   // which of the receipt's entries
+	Place        int               `json:"place"` // in that entry's set
+}
+
+// An agreement is the durable side of one Relationship.
+type agreement struct {
+	store *durable.Store
+	rel   *Relationship
+}
+
+func (a agreement) tree() state.Tree { return state.New(rowKey('A', a.rel.Series, 's')) }
+
+func (a agreement) cursor(r durable.Reader) (cursor, error) {
+	var c cursor
+	_, err := read(r, rowKey('A', a.rel.Series, 'c'), &c)
+	return c, err
+}
+
+func (a agreement) setCursor(c cursor) error {
+	b := a.store.NewBatch()
+	defer b.Close()
+	if err := write(b, rowKey('A', a.rel.Series, 'c'), c); err != nil {
+		return err
+	}
+	return b.Commit()
+}
+
+func (a agreement) pending(r durable.Reader) (*pendingBatch, error) {
+	var p pendingBatch
+	ok, err := read(r, rowKey('A', a.rel.Series, 'b'), &p)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &p, nil
+}
+
+// setPending makes a batch's manifest and list durable before it is sent.
+func (a agreement) setPending(p pendingBatch) error {
+	b := a.store.NewBatch()
+	defer b.Close()
+	if err := write(b, rowKey('A', a.rel.Series, 'b'), p); err != nil {
+		return err
+	}
+	return b.Commit()
+}
+
+// dropPending forgets a batch that the indexer does not know.
+func (a agreement) dropPending() error {
+	b := a.store.NewBatch()
+	defer b.Close()
+	if err := b.Delete(rowKey('A', a.rel.Series, 'b')); err != nil {
+		return err
+	}
+	return b.Commit()
+}
+
+// lookupAcked finds what was acknowledged last about a page.
+func (a agreement) lookupAcked(r durable.Reader, h [32]byte) (ackedPage, bool, error) {
+	var p ackedPage
+	ok, err := read(r, rowKey('A', a.rel.Series, 'p', h[:]), &p)
+	return p, ok, err
+}
+
+// plan computes the state after items.
+func (a agreement) plan(r durable.Reader, items []offered) (*state.Plan, error) {
+	changes := make([]state.Item, len(items))
+	for i, it := range items {
+		changes[i] = state.Item{
+			URLHash: urlHash(it.URL), Digest: [32]byte(it.Digest), Format: it.Format, Deleted: it.Op == translog.OpTombstone,
+		}
+	}
+	return a.tree().Plan(r, changes)
+}
+
+// A storedAnswer is a receipt with what it was evaluated by.
+type storedAnswer struct {
+	Series    string        `json:"series"`
+	Indexer   envelope.Name `json:"indexer"`
+	GrantID   envelope.Hash `json:"grant_id"`
+	PolicyID  envelope.Hash `json:"policy_id"`
+	Manifest  []byte        `json:"manifest"`
+	Committed []byte        `json:"committed"` // the wire's Committed message, as received
+	Receipt   envelope.Hash `json:"receipt"`
+	IssuedAt  envelope.Time `json:"issued_at"`
+	Through   uint64        `json:"through"`
+	TreeSize  uint64        `json:"tree_size"`
+}
+
+// accept makes the receipt, what it acknowledges, the state, the cursor and
+// the log's new tree durable in one commit. Only then is the batch forgotten.
+func (a agreement) accept(ans storedAnswer, m translog.Manifest, items []offered, decided []decided, note []byte) (cursor, error) {
+	b := a.store.NewBatch()
+	defer b.Close()
+	c, err := a.cursor(b)
+	if err != nil {
+		return c, err
+	}
+	plan, err := a.plan(b, items)
+	if err != nil {
+		return c, err
+	}
+	if plan.Root() != m.StateAfter {
+		return c, errors.New("the state moved while a batch was under way")
+	}
+	if err := plan.Apply(b); err != nil {
+		return c, err
+	}
+	c = cursor{
+		JournalEpoch: m.JournalEpoch, Acked: m.Through, Seen: max(c.Seen, m.Through),
+		State: plan.Root(), Receipt: ans.Receipt, Pages: plan.Count(),
+	}
+	if err := a.writeAcked(b, m, ans.Receipt, items, decided); err != nil {
+		return c, err
+	}
+	for key, val := range map[string]any{
+		string(receiptKey(ans.Receipt)):        ans,
+		string(rowKey('A', a.rel.Series, 'c')): c,
+	} {
+		if err := write(b, []byte(key), val); err != nil {
+			return c, err
+		}
+	}
+	if err := errors.Join(b.Set(treeKey(a.rel.Indexer), note), b.Delete(rowKey('A', a.rel.Series, 'b'))); err != nil {
+		return c, err
+	}
+	if err := b.Commit(); err != nil {
+		return c, fmt.Errorf("receipt %s: %w", ans.Receipt, err)
+	}
+	return c, nil
+}
+
+// decided is the indexer's decision on one item.
+type decided struct {
+	op       translog.Op
+	leaf     [32]byte
+	decision translog.Decision
+	reason   string
+}
+
+// storedLeaf is the length of a leaf in a set's row: its operation and hash.
+const storedLeaf = 1 + 32
+
+// writeAcked writes one row a page and the leaves of each set.
+func (a agreement) writeAcked(b *durable.Batch, m translog.Manifest, receipt envelope.Hash, items []offered, decided []decided) error {
+	order := setOrder(decided)
+	sets := make([][]byte, len(order))
+	for i, it := range items {
+		d := decided[i]
+		n := order[d.decision]
+		h := urlHash(it.URL)
+		row := ackedPage{
+			URL: it.URL, Digest: it.Digest, Op: it.Op, JournalEpoch: m.JournalEpoch, Revision: it.Revision,
+			Decision: d.decision, Reason: d.reason, Receipt: receipt, Set: n, Place: len(sets[n]) / storedLeaf,
+		}
+		sets[n] = append(append(sets[n], byte(d.op)), d.leaf[:]...)
+		if err := write(b, rowKey('A', a.rel.Series, 'p', h[:]), row); err != nil {
+			return err
+		}
+	}
+	for n, leaves := range sets {
+		if err := b.Set(setKey(receipt, n), leaves); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setOrder numbers the decision sets of a batch: a receipt lists its entries
+// in this order, and leaves out the empty ones.
+func setOrder(all []decided) map[translog.Decision]int {
+	order := make(map[translog.Decision]int, 4)
+	for _, d := range []translog.Decision{translog.Include, translog.Update, translog.DeleteAck, translog.Exclude} {
+		for _, x := range all {
+			if x.decision == d {
+				order[d] = len(order)
+				break
+			}
+		}
+	}
+	return order
+}
+
+// ErrBehind is returned when the indexer does not hold what its receipts say,
+// or the publisher was restored to an earlier state.
+var ErrBehind = errors.New("publisher and indexer do not agree on what was delivered")

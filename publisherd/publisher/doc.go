@@ -1,0 +1,14 @@
+// Package publisher is the publishing side: it watches collections, keeps a
+// journal of what changed, dials out to the indexers that its owner chose,
+// shows them grants, pushes what changed, and keeps a receipt for everything.
+//
+// The invariants, and the tests that show them:
+//
+//   - A page's change has its revision durably before anything of it leaves
+//     (TestJournalGivesEachChangeOneRevision).
+//   - A cursor moves only together with the receipt that moved it, and only
+//     after the receipt was evaluated (TestCursorMovesWithItsReceipt).
+//   - A manifest is durable before it is sent, so that a crash between the
+//     indexer's commit and its answer is resolved by asking
+//     (TestPendingBatchIsResolvedByItsReceipt).
+package publisher

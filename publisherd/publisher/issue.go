@@ -1,0 +1,100 @@
+package publisher
+
+import (
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+)
+
+// A GrantRequest is what `publisherd grant issue` is told.
+type GrantRequest struct {
+	Indexer     envelope.Name
+	Source      string
+	Scope       grants.Scope
+	Purposes    grants.Purposes
+	Terms       grants.PolicyTerms
+	Constraints grants.Constraints
+	Listing     grants.Listing
+	Mode        grants.Mode
+	Lifetime    time.Duration
+}
+
+// IssueGrant signs a grant with its policy for a trusted indexer, and stores
+// both with the secrets of the new series. It needs no store: the identity and
+// the folder are enough.
+func IssueGrant(dir string, q GrantRequest, now time.Time) (*Relationship, []grants.Warning, error) {
+	local, err := identity.Load(dir, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := checkIssue(dir, q, now); err != nil {
+		return nil, nil, err
+	}
+	rel, err := newRelationship(q.Indexer, q.Source)
+	if err != nil {
+		return nil, nil, err
+	}
+	draft := grants.Draft{
+		Stamp:     grants.Stamp{Indexer: q.Indexer, Epoch: local.Epoch(envelope.UseEnvelope), Sequence: 1, At: now},
+		Publisher: local.Name(), Series: rel.Series, Scope: q.Scope, Purposes: q.Purposes, Constraints: q.Constraints,
+		Mode: q.Mode, Listing: q.Listing, Terms: q.Terms, LeafKeyCommit: rel.LeafKey.Commit(), Lifetime: q.Lifetime,
+	}
+	for _, n := range []*grants.Nonce{&draft.GrantNonce, &draft.PolicyNonce} {
+		if _, err := rand.Read(n[:]); err != nil {
+			return nil, nil, err
+		}
+	}
+	var warnings []grants.Warning
+	if rel.Pair, warnings, err = grants.Issue(draft, local.Envelope); err != nil {
+		return nil, nil, err
+	}
+	return rel, warnings, rel.write(dir)
+}
+
+// checkIssue refuses what the indexer would refuse later: an indexer that is
+// not trusted, a collection that is not configured, and a scope that meets
+// that of another grant in force for the same indexer.
+func checkIssue(dir string, q GrantRequest, now time.Time) error {
+	trust, err := OpenTrust(dir)
+	if err != nil {
+		return err
+	}
+	peer, ok := trust.Lookup(q.Indexer)
+	if !ok {
+		return &Refused{Reason: grants.ErrUnknownPeer, Detail: fmt.Sprintf("%s; import its card with trust add", q.Indexer)}
+	}
+	if peer.Card.Role != identity.Indexer {
+		return &Refused{Reason: grants.ErrUnknownPeer, Detail: fmt.Sprintf("%s is no indexer", q.Indexer)}
+	}
+	if _, err := ReadSource(dir, q.Source); err != nil {
+		return err
+	}
+	rels, err := Relationships(dir)
+	if err != nil {
+		return err
+	}
+	for _, r := range rels {
+		if r.Indexer == q.Indexer && now.Before(r.Pair.ExpiresAt()) && grants.Overlaps(r.Pair.Grant.Body.Scope, q.Scope) {
+			return &Refused{Reason: grants.ErrOverlap, Detail: fmt.Sprintf("grant %s of series %s reaches the same pages", r.Pair.Grant.Object.ID, r.Series)}
+		}
+	}
+	return nil
+}
+
+// FindGrant finds a series by its name or by the id of its grant.
+func FindGrant(dir, id string) (*Relationship, error) {
+	rels, err := Relationships(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rels {
+		if r.Series == id || r.Pair.Grant.Object.ID.String() == id {
+			return r, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %.80q", ErrNoGrant, id)
+}

@@ -1,0 +1,245 @@
+package publisher
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/uzpif-oi/uzpif-oi/content"
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+)
+
+// A journal is the change feed of one collection: revision → URL, one live row
+// a URL. It is compacted as it grows, since a new revision of a page takes the
+// place of the page's earlier one.
+type journal struct {
+	store *durable.Store
+	coll  string
+}
+
+// head is where a journal stands.
+type head struct {
+	Epoch     uint64 `json:"journal_epoch"` // one life of the journal; random
+	Revision  uint64 `json:"revision"`      // the highest given
+	Pages     uint64 `json:"pages"`         // live ones
+	Extractor string `json:"extractor"`     // the version that the rows come from
+}
+
+// A pageRow is what the journal knows of a page.
+type pageRow struct {
+	URL         string        `json:"url"`
+	Location    string        `json:"location"`
+	Source      envelope.Hash `json:"source,omitzero"` // of the source's octets
+	Digest      envelope.Hash `json:"digest,omitzero"`
+	Fingerprint envelope.Hash `json:"fingerprint,omitzero"`
+	Format      uint8         `json:"format"`
+	Size        int           `json:"size"`
+	Revision    uint64        `json:"revision"`
+	Modified    envelope.Time `json:"modified,omitzero"` // of the last change of the fingerprint
+	Deleted     bool          `json:"deleted,omitzero"`
+}
+
+func urlHash(url string) [32]byte { return sha256.Sum256([]byte(url)) }
+
+// read decodes the JSON row at key into v and reports whether it is there.
+func read(r durable.Reader, key []byte, v any) (bool, error) {
+	b, err := r.Get(key)
+	if errors.Is(err, durable.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return false, fmt.Errorf("row %q: %w", key, err)
+	}
+	return true, nil
+}
+
+// write adds the JSON row at key to b.
+func write(b *durable.Batch, key []byte, v any) error {
+	val, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return b.Set(key, val)
+}
+
+// head reads where the journal stands; a new one is given its epoch, which the
+// first commit makes durable.
+func (j journal) head(r durable.Reader) (head, error) {
+	var h head
+	ok, err := read(r, rowKey('J', j.coll, 'm'), &h)
+	if err != nil || ok {
+		return h, err
+	}
+	h.Epoch, err = newJournalEpoch()
+	return h, err
+}
+
+// newJournalEpoch draws from 1…2^53−1.
+func newJournalEpoch() (uint64, error) {
+	var b [8]byte
+	for {
+		if _, err := rand.Read(b[:]); err != nil {
+			return 0, err
+		}
+		if n := binary.BigEndian.Uint64(b[:]) >> 11; n != 0 {
+			return n, nil
+		}
+	}
+}
+
+func (j journal) page(r durable.Reader, h [32]byte) (pageRow, bool, error) {
+	var p pageRow
+	ok, err := read(r, rowKey('J', j.coll, 'h', h[:]), &p)
+	return p, ok, err
+}
+
+// edit collects changes of a journal for one commit.
+type edit struct {
+	j     journal
+	head  head
+	batch *durable.Batch
+}
+
+func (j journal) edit() (*edit, error) {
+	b := j.store.NewBatch()
+	h, err := j.head(b)
+	if err != nil {
+		b.Close()
+		return nil, err
+	}
+	return &edit{j, h, b}, nil
+}
+
+// put takes a page of a scan in: it gets a new revision if its fingerprint or
+// format is new, and only a note of its source's octets if it is not. It
+// reports whether there was a change.
+func (e *edit) put(p content.Page, now time.Time) (bool, error) {
+	h := urlHash(p.URL)
+	old, known, err := e.j.page(e.batch, h)
+	if err != nil {
+		return false, err
+	}
+	row := pageRow{
+		URL: p.URL, Location: p.Location, Source: p.SourceHash, Digest: p.Digest, Fingerprint: p.Fingerprint,
+		Format: uint8(p.Format), Size: len(p.Payload), Revision: old.Revision, Modified: envelope.At(now),
+	}
+	same := known && !old.Deleted && old.Fingerprint == row.Fingerprint && old.Format == row.Format && old.Digest == row.Digest
+	if same {
+		row.Modified = old.Modified
+		return false, e.set(h, row)
+	}
+	if !known || old.Deleted {
+		e.head.Pages++
+	}
+	return true, e.revise(h, old, row)
+}
+
+// remove tombstones the page that location gave, unless another location
+// gives it now.
+func (e *edit) remove(location string, h [32]byte) (bool, error) {
+	if err := e.batch.Delete(rowKey('J', e.j.coll, 'l', []byte(location))); err != nil {
+		return false, err
+	}
+	old, known, err := e.j.page(e.batch, h)
+	if err != nil || !known || old.Deleted || old.Location != location {
+		return false, err
+	}
+	e.head.Pages--
+	return true, e.revise(h, old, pageRow{URL: old.URL, Format: old.Format, Deleted: true})
+}
+
+// revise writes row under the next revision, in place of old's.
+func (e *edit) revise(h [32]byte, old, row pageRow) error {
+	if old.Revision != 0 {
+		if err := e.batch.Delete(revisionKey(e.j.coll, old.Revision)); err != nil {
+			return err
+		}
+	}
+	e.head.Revision++
+	row.Revision = e.head.Revision
+	if err := e.batch.Set(revisionKey(e.j.coll, row.Revision), h[:]); err != nil {
+		return err
+	}
+	return e.set(h, row)
+}
+
+func (e *edit) set(h [32]byte, row pageRow) error {
+	if row.Location != "" {
+		if err := e.batch.Set(rowKey('J', e.j.coll, 'l', []byte(row.Location)), h[:]); err != nil {
+			return err
+		}
+	}
+	return write(e.batch, rowKey('J', e.j.coll, 'h', h[:]), row)
+}
+
+// commit makes the edit durable, and opens the next one.
+func (e *edit) commit() error {
+	defer e.batch.Close()
+	if err := write(e.batch, rowKey('J', e.j.coll, 'm'), e.head); err != nil {
+		return err
+	}
+	if err := e.batch.Commit(); err != nil {
+		return fmt.Errorf("journal of %s: %w", e.j.coll, err)
+	}
+	return nil
+}
+
+// again re-reads one page at send time. If the source has moved on since the
+// scan, what it holds now gets a revision of its own, so that the change is
+// offered later and the revision being sent is passed over.
+func (j journal) again(h [32]byte, p *content.Page, now time.Time) error {
+	e, err := j.edit()
+	if err != nil {
+		return err
+	}
+	old, known, err := j.page(e.batch, h)
+	if err != nil || !known {
+		e.batch.Close()
+		return err
+	}
+	if p != nil && p.URL == old.URL {
+		_, err = e.put(*p, now)
+	} else {
+		// The source cannot give the page now; the next scan decides.
+		row := old
+		row.Source = envelope.Hash{}
+		err = e.revise(h, old, row)
+	}
+	if err != nil {
+		e.batch.Close()
+		return err
+	}
+	return e.commit()
+}
+
+// changes yields the live rows with revision above from, ascending, up to and
+// including to.
+func (j journal) changes(r durable.Reader, from, to uint64, yield func(h [32]byte, row pageRow) (bool, error)) error {
+	for kv, err := range r.Scan(revisionKey(j.coll, from+1), revisionKey(j.coll, to+1)) {
+		if err != nil {
+			return err
+		}
+		h := [32]byte(bytes.Clone(kv.Value))
+		row, ok, err := j.page(r, h)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return fmt.Errorf("journal of %s: revision row without a page", j.coll)
+		}
+		if more, err := yield(h, row); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}

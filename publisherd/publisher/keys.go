@@ -1,0 +1,42 @@
+package publisher
+
+import (
+	"encoding/binary"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+)
+
+// The publisher's rows. Names of collections and series hold no zero octet.
+//
+//	J coll 00 'm'           journal head (meta)
+//	J coll 00 'h' h         page row by SHA-256(url)
+//	J coll 00 'l' location  h: which page a location of the source gave
+//	J coll 00 'r' revision  h: the live row of each revision
+//	A series 00 'c'         cursor
+//	A series 00 'b'         pending batch
+//	A series 00 's' …       state tree
+//	A series 00 'p' h       what was acknowledged of a page
+//	R receipt               stored answer
+//	E receipt n             leaves of the answer's n-th set
+//	T indexer               the last verified checkpoint note of its log
+func rowKey(space byte, name string, kind byte, rest ...[]byte) []byte {
+	k := make([]byte, 0, 1+len(name)+2+40)
+	k = append(append(k, space), name...)
+	k = append(k, 0, kind)
+	for _, r := range rest {
+		k = append(k, r...)
+	}
+	return k
+}
+
+func revisionKey(coll string, revision uint64) []byte {
+	return rowKey('J', coll, 'r', binary.BigEndian.AppendUint64(nil, revision))
+}
+
+func receiptKey(id envelope.Hash) []byte { return append([]byte{'R'}, id[:]...) }
+
+func setKey(id envelope.Hash, n int) []byte {
+	return append(append([]byte{'E'}, id[:]...), byte(n))
+}
+
+func treeKey(indexer envelope.Name) []byte { return append([]byte{'T'}, indexer...) }

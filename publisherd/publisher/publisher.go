@@ -1,0 +1,183 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/translog"
+)
+
+// Config is what a Publisher is opened with.
+type Config struct {
+	// Dir holds configuration, keys, sources, trust, grants and the store.
+	Dir string
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Log receives one line an event; nil discards.
+	Log *slog.Logger
+}
+
+// A Publisher is one identity with its collections, grants and receipts. It
+// holds the store's lock until Close.
+type Publisher struct {
+	dir   string
+	log   *slog.Logger
+	clock func() time.Time
+	local *identity.Local
+	trust *identity.Trust
+	store *durable.Store
+
+	// goroutines are the readers of streams: each ends with its stream.
+	goroutines sync.WaitGroup
+}
+
+// Open opens the publisher that lives in c.Dir.
+func Open(c Config) (*Publisher, error) {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	local, err := identity.Load(c.Dir, c.Now())
+	if err != nil {
+		return nil, err
+	}
+	if local.Role() != identity.Publisher {
+		return nil, fmt.Errorf("the identity in %s is an %s's", c.Dir, local.Role())
+	}
+	if _, err := local.Renew(c.Now(), nil); err != nil {
+		return nil, fmt.Errorf("certificate: %w", err)
+	}
+	trust, err := identity.OpenTrust(trustDir(c.Dir), identity.TrustOptions{
+		Now: c.Now, Report: func(err error) { c.Log.Error("trust", "error", err) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	store, err := durable.Open(filepath.Join(c.Dir, "store"), durable.Options{Logger: c.Log})
+	if err != nil {
+		return nil, err
+	}
+	return &Publisher{dir: c.Dir, log: c.Log, clock: c.Now, local: local, trust: trust, store: store}, nil
+}
+
+func trustDir(dir string) string { return filepath.Join(dir, "trust") }
+
+// OpenTrust opens the trust store of the publisher in dir.
+func OpenTrust(dir string) (*identity.Trust, error) {
+	return identity.OpenTrust(trustDir(dir), identity.TrustOptions{})
+}
+
+// Close ends what runs and closes the store.
+func (p *Publisher) Close() error {
+	p.goroutines.Wait()
+	return p.store.Close()
+}
+
+func (p *Publisher) now() time.Time { return p.clock() }
+
+// Identity is the publisher's name.
+func (p *Publisher) Identity() envelope.Name { return p.local.Name() }
+
+// logTree reads the last verified tree of an indexer's log.
+func (p *Publisher) logTree(indexer envelope.Name) (translog.Tree, []byte, error) {
+	note, err := p.store.Get(treeKey(indexer))
+	if errors.Is(err, durable.ErrNotFound) {
+		return translog.Tree{}, nil, nil
+	}
+	if err != nil {
+		return translog.Tree{}, nil, err
+	}
+	peer, ok := p.trust.Lookup(indexer)
+	if !ok || peer.Card.Log == nil {
+		return translog.Tree{}, nil, &Refused{Reason: grants.ErrUnknownPeer, Detail: string(indexer)}
+	}
+	tree, err := translog.OpenNote(note, peer.Card.Log.VKey)
+	if err != nil {
+		return translog.Tree{}, nil, fmt.Errorf("stored checkpoint of %s: %w", indexer, err)
+	}
+	return tree, note, nil
+}
+
+// setLogTree stores a verified note, unless it is the one that is stored.
+func (p *Publisher) setLogTree(indexer envelope.Name, note []byte) error {
+	old, err := p.store.Get(treeKey(indexer))
+	if err == nil && string(old) == string(note) {
+		return nil
+	}
+	if err != nil && !errors.Is(err, durable.ErrNotFound) {
+		return err
+	}
+	b := p.store.NewBatch()
+	defer b.Close()
+	if err := b.Set(treeKey(indexer), note); err != nil {
+		return err
+	}
+	return b.Commit()
+}
+
+// pairOf finds the grant with its policy that a manifest names: the one in
+// force, or one before it.
+func (p *Publisher) pairOf(rel *Relationship, grant envelope.Hash) (grants.Pair, error) {
+	if rel.Pair.Grant.Object.ID == grant {
+		return rel.Pair, nil
+	}
+	g, err := readObject(p.dir, grant)
+	if err != nil {
+		return grants.Pair{}, fmt.Errorf("grant %s: %w", grant, err)
+	}
+	opened, err := grants.ReadGrant(g)
+	if err != nil {
+		return grants.Pair{}, fmt.Errorf("grant %s: %w", grant, err)
+	}
+	pol, err := readObject(p.dir, opened.Body.PolicyHash)
+	if err != nil {
+		return grants.Pair{}, fmt.Errorf("policy %s: %w", opened.Body.PolicyHash, err)
+	}
+	return grants.ReadPair(g, pol)
+}
+
+// A collection is a source with its journal.
+type collection struct {
+	name    string
+	journal journal
+	source  reader
+	version string
+	cache   *payloads
+}
+
+func (p *Publisher) collection(name string) (*collection, error) {
+	s, err := ReadSource(p.dir, name)
+	if err != nil {
+		return nil, err
+	}
+	r, version, err := s.reader(p.dir)
+	if err != nil {
+		return nil, err
+	}
+	return &collection{name: name, journal: journal{p.store, name}, source: r, version: version, cache: newPayloads()}, nil
+}
+
+// scan brings the collection's journal up to its source.
+func (p *Publisher) scan(ctx context.Context, c *collection, massDelete bool) (ScanReport, error) {
+	s := scanner{journal: c.journal, source: c.source, extractor: c.version, cache: c.cache, now: p.now, massDelete: massDelete}
+	r, err := s.run(ctx)
+	if err != nil {
+		return r, fmt.Errorf("source %s: %w", c.name, err)
+	}
+	for _, k := range r.Skipped {
+		p.log.Warn("page skipped", "collection", c.name, "location", k.Location, "reason", k.Reason)
+	}
+	p.log.Info("scanned", "collection", c.name, "pages", r.Pages, "changed", r.Changed, "deleted", r.Deleted, "skipped", len(r.Skipped))
+	return r, nil
+}

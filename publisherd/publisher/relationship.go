@@ -1,0 +1,165 @@
+package publisher
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/translog"
+)
+
+// A Relationship is one agreement as the publisher keeps it: one indexer, one
+// collection, the grant and policy in force, and the two secrets that blind
+// what the public log says of them. It is a file grants/SERIES.json, readable
+// by its owner only.
+type Relationship struct {
+	Series     string
+	Indexer    envelope.Name
+	Collection string
+	LeafKey    translog.LeafKey
+	Relation   [32]byte // blinds the subject of log objects
+	Pair       grants.Pair
+}
+
+// relationshipFile is the file's form.
+type relationshipFile struct {
+	Collection string         `json:"collection"`
+	Grant      jsontext.Value `json:"grant"`
+	Indexer    envelope.Name  `json:"indexer"`
+	LeafKey    hexBytes       `json:"leaf_key"`
+	Policy     jsontext.Value `json:"policy"`
+	Relation   hexBytes       `json:"relation"`
+	Series     string         `json:"series"`
+}
+
+// hexBytes is 32 octets in hex.
+type hexBytes [32]byte
+
+func (b hexBytes) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(b[:])), nil }
+
+func (b *hexBytes) UnmarshalText(text []byte) error {
+	if len(text) != 2*len(b) {
+		return errors.New("not 32 octets of hex")
+	}
+	_, err := hex.Decode(b[:], text)
+	return err
+}
+
+// Subject is how log objects name the relationship.
+func (r *Relationship) Subject(publisher envelope.Name) envelope.Name {
+	if r.Pair.Grant.Body.Listing == grants.ListingPublic {
+		return publisher
+	}
+	return translog.RelationshipName(r.Relation, publisher)
+}
+
+// CollectionRef is how log objects name the collection.
+func (r *Relationship) CollectionRef() envelope.Hash { return r.LeafKey.CollectionRef(r.Collection) }
+
+// newRelationship draws a series name and its secrets.
+func newRelationship(indexer envelope.Name, collection string) (*Relationship, error) {
+	var random [8 + 32 + 32]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return nil, err
+	}
+	r := &Relationship{
+		Series:     collection + "-" + hex.EncodeToString(random[:8]),
+		Indexer:    indexer,
+		Collection: collection,
+	}
+	copy(r.LeafKey[:], random[8:40])
+	copy(r.Relation[:], random[40:])
+	return r, nil
+}
+
+func (r *Relationship) write(dir string) error {
+	b, err := json.Marshal(relationshipFile{
+		Collection: r.Collection, Grant: r.Pair.Grant.Object.Raw, Indexer: r.Indexer, LeafKey: hexBytes(r.LeafKey),
+		Policy: r.Pair.Policy.Object.Raw, Relation: hexBytes(r.Relation), Series: r.Series,
+	}, jsontext.WithIndent("  "))
+	if err != nil {
+		return err
+	}
+	// The objects are kept by id as well: receipts name them for as long as
+	// they are kept, and a renewal takes their place in the series' file.
+	for _, o := range []*envelope.Object{r.Pair.Grant.Object, r.Pair.Policy.Object} {
+		if err := durable.WriteFile(objectPath(dir, o.ID), o.Raw, 0o644); err != nil {
+			return err
+		}
+	}
+	return durable.WriteFile(filepath.Join(dir, "grants", r.Series+".json"), append(b, '\n'), 0o600)
+}
+
+func objectPath(dir string, id envelope.Hash) string {
+	return filepath.Join(dir, "grants", "objects", hex.EncodeToString(id[:])+".json")
+}
+
+// readObject reads a grant or policy by its id.
+func readObject(dir string, id envelope.Hash) ([]byte, error) {
+	return os.ReadFile(objectPath(dir, id))
+}
+
+// ErrNoGrant is returned for a series or grant that does not exist.
+var ErrNoGrant = errors.New("no such grant")
+
+// readRelationship reads one series.
+func readRelationship(dir, series string) (*Relationship, error) {
+	b, err := os.ReadFile(filepath.Join(dir, "grants", series+".json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %.80q", ErrNoGrant, series)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var f relationshipFile
+	if err := json.Unmarshal(b, &f, json.RejectUnknownMembers(true)); err != nil {
+		return nil, fmt.Errorf("grant %s: %w", series, err)
+	}
+	// Indented within the file; signed in canonical form.
+	for _, v := range []*jsontext.Value{&f.Grant, &f.Policy} {
+		if err := v.Canonicalize(); err != nil {
+			return nil, fmt.Errorf("grant %s: %w", series, err)
+		}
+	}
+	pair, err := grants.ReadPair(f.Grant, f.Policy)
+	if err != nil {
+		return nil, fmt.Errorf("grant %s: %w", series, err)
+	}
+	if f.Series != series || pair.Grant.Body.Series != series {
+		return nil, fmt.Errorf("grant %s: the file speaks of series %q", series, f.Series)
+	}
+	return &Relationship{
+		Series: f.Series, Indexer: f.Indexer, Collection: f.Collection,
+		LeafKey: translog.LeafKey(f.LeafKey), Relation: f.Relation, Pair: pair,
+	}, nil
+}
+
+// Relationships lists all series by name.
+func Relationships(dir string) ([]*Relationship, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "grants", "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	sort.Strings(files)
+	var all []*Relationship
+	for _, f := range files {
+		r, err := readRelationship(dir, strings.TrimSuffix(filepath.Base(f), ".json"))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}

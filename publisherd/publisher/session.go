@@ -1,0 +1,351 @@
+package publisher
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/peer"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/internal/link"
+	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
+	"github.com/uzpif-oi/uzpif-oi/translog"
+)
+
+// sessionVersion is what this edition speaks.
+const sessionVersion = "uzpif-oi-session/1"
+
+// Times of a session.
+const (
+	dialTimeout  = 20 * time.Second
+	replyTimeout = 2 * time.Minute // for one answer of the indexer
+	heartbeat    = 20 * time.Second
+	silence      = 42 * time.Second
+)
+
+// maxMessage is the largest message accepted from an indexer.
+const maxMessage = 4 << 20
+
+// ErrUnavailable is returned when the indexer cannot be reached.
+var ErrUnavailable = errors.New("the indexer cannot be reached")
+
+// Refused is what the other side, or this side on its owner's behalf, does not
+// allow. Reason is one of the codes of package grants.
+type Refused struct {
+	Reason  grants.Reason
+	Detail  string
+	RetryMS uint32 // when not 0: how long to wait before trying again
+}
+
+func (r *Refused) Error() string {
+	if r.Detail == "" {
+		return "refused (" + string(r.Reason) + "): " + r.Reason.Error()
+	}
+	return "refused (" + string(r.Reason) + "): " + r.Detail
+}
+
+func (r *Refused) Unwrap() error { return r.Reason }
+
+// refusedBy is a fault that the indexer sent.
+func refusedBy(f *oiv1.Fault) error {
+	return &Refused{Reason: grants.Reason(f.Reason), Detail: f.Detail, RetryMS: f.RetryMs}
+}
+
+// ErrProtocol is returned when the indexer says what the protocol does not
+// allow, or what its own log contradicts.
+var ErrProtocol = errors.New("the indexer broke the protocol")
+
+// ErrDraining is returned when the indexer is shutting down.
+var ErrDraining = errors.New("the indexer is shutting down")
+
+type frames = link.Link[*oiv1.PublisherFrame, *oiv1.IndexerFrame]
+
+// A session is one stream to one indexer.
+type session struct {
+	p       *Publisher
+	peer    *identity.Peer
+	rels    []*Relationship
+	conn    *grpc.ClientConn
+	wire    *counter
+	link    *frames
+	ended   chan struct{} // the writing goroutine has ended
+	cancel  context.CancelCauseFunc
+	welcome *oiv1.Welcome
+	tree    translog.Tree // the newest verified tree of the indexer's log
+	note    []byte
+	held    map[string]*oiv1.CollectionState // by series
+}
+
+// counter counts what a connection carries, TLS included.
+type counter struct{ in, out atomic.Int64 }
+
+type countedConn struct {
+	net.Conn
+	n *counter
+}
+
+func (c countedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.n.in.Add(int64(n))
+	return n, err
+}
+
+func (c countedConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.n.out.Add(int64(n))
+	return n, err
+}
+
+// handshake keeps the error of the TLS handshake, which gRPC reports only as
+// text.
+type handshake struct {
+	credentials.TransportCredentials
+	err atomic.Pointer[error]
+}
+
+func (h *handshake) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := h.TransportCredentials.ClientHandshake(ctx, authority, raw)
+	if err != nil {
+		h.err.Store(&err)
+	}
+	return conn, info, err
+}
+
+func (h *handshake) Clone() credentials.TransportCredentials { return h }
+
+// dial opens a session to an indexer and brings it to the point where batches
+// may be sent: hello, welcome, announcement, result. Nothing about the
+// publisher's pages is said before the indexer's identity and its log's
+// consistency are verified.
+func (p *Publisher) dial(ctx context.Context, rels []*Relationship) (_ *session, err error) {
+	who, ok := p.trust.Lookup(rels[0].Indexer)
+	if !ok {
+		return nil, &Refused{Reason: grants.ErrUnknownPeer, Detail: "import its card with trust add"}
+	}
+	s := &session{p: p, peer: who, rels: rels, wire: new(counter), ended: make(chan struct{}), held: make(map[string]*oiv1.CollectionState)}
+	if s.tree, s.note, err = p.logTree(who.Card.Identity); err != nil {
+		return nil, err
+	}
+	hs := &handshake{TransportCredentials: credentials.NewTLS(p.clientTLS(who.Card.Identity))}
+	s.conn, err = grpc.NewClient("passthrough:///"+who.Address(),
+		grpc.WithTransportCredentials(hs),
+		grpc.WithContextDialer(s.dialTCP),
+		grpc.WithUserAgent("publisherd"),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDisableRetry(),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: heartbeat, Timeout: 10 * time.Second}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+	)
+	if err != nil {
+		return nil, err
+	}
+	ctx, s.cancel = context.WithCancelCause(ctx)
+	stream, err := s.open(ctx)
+	if err == nil {
+		err = s.begin(ctx, stream)
+	}
+	if err != nil {
+		if h := hs.err.Load(); h != nil {
+			err = classifyHandshake(*h)
+		}
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *session) dialTCP(ctx context.Context, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return countedConn{conn, s.wire}, nil
+}
+
+// open starts the stream and its two goroutines.
+func (s *session) open(ctx context.Context) (grpc.ClientStream, error) {
+	stream, err := oiv1.NewOutboundIndexingClient(s.conn).Session(ctx)
+	if err != nil {
+		close(s.ended)
+		return nil, fmt.Errorf("%w: %s at %s: %w", ErrUnavailable, s.name(), s.peer.Address(), err)
+	}
+	s.link = link.New(stream, link.Options[*oiv1.PublisherFrame, *oiv1.IndexerFrame]{
+		Beat: func() *oiv1.PublisherFrame {
+			return &oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Heartbeat{Heartbeat: &oiv1.Heartbeat{Time: s.p.now().Unix()}}}
+		},
+		IsBeat:    func(f *oiv1.IndexerFrame) bool { return f.GetHeartbeat() != nil },
+		Heartbeat: heartbeat, Silence: silence,
+	})
+	s.p.goroutines.Go(s.link.Read)
+	go func() {
+		defer close(s.ended)
+		s.link.Write(ctx)
+		stream.CloseSend()
+	}()
+	return stream, nil
+}
+
+// close ends the stream and waits for its goroutines.
+func (s *session) close() {
+	if s.link != nil {
+		s.link.Close()
+	}
+	<-s.ended
+	s.cancel(link.ErrClosed)
+	s.conn.Close()
+}
+
+// next returns the indexer's next frame within the reply time; a Fault becomes
+// a Refused, and a Drain is an error that says to come back.
+func (s *session) next(ctx context.Context) (*oiv1.IndexerFrame, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, replyTimeout, errors.New("the indexer did not answer in time"))
+	defer cancel()
+	f, err := s.link.Recv(ctx)
+	if err != nil {
+		return nil, s.explain(ctx, err)
+	}
+	if x := f.GetFault(); x != nil {
+		return nil, refusedBy(x)
+	}
+	if x := f.GetDrain(); x != nil {
+		return nil, fmt.Errorf("%w; come back in %d ms", ErrDraining, x.ComeBackMs)
+	}
+	return f, nil
+}
+
+// explain tells a broken stream from an end that this side wanted.
+func (s *session) explain(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%w: session with %s: %w", ErrUnavailable, s.name(), err)
+}
+
+// begin exchanges the frames that come before any batch.
+func (s *session) begin(ctx context.Context, stream grpc.ClientStream) error {
+	hello := &oiv1.Hello{Versions: []string{sessionVersion}, Note: s.note}
+	if err := s.send(ctx, &oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Hello{Hello: hello}}); err != nil {
+		return err
+	}
+	f, err := s.next(ctx)
+	if err != nil {
+		return err
+	}
+	if s.welcome = f.GetWelcome(); s.welcome == nil {
+		return s.violation("no welcome")
+	}
+	if err := s.checkWelcome(); err != nil {
+		return err
+	}
+	exporter, err := exporterOf(stream.Context())
+	if err != nil {
+		return err
+	}
+	return s.announce(ctx, exporter)
+}
+
+func (s *session) send(ctx context.Context, f *oiv1.PublisherFrame) error {
+	if err := s.link.Send(ctx, f); err != nil {
+		return s.explain(ctx, err)
+	}
+	return nil
+}
+
+// violation is an answer that the protocol does not allow.
+func (s *session) violation(format string, args ...any) error {
+	return fmt.Errorf("%w: %s: %s", ErrProtocol, s.name(), fmt.Sprintf(format, args...))
+}
+
+func (s *session) name() envelope.Name { return s.peer.Card.Identity }
+
+// checkWelcome verifies version, limits and the log's continuity.
+func (s *session) checkWelcome() error {
+	w := s.welcome
+	switch {
+	case w.Version != sessionVersion:
+		return &Refused{Reason: grants.ErrVersion, Detail: fmt.Sprintf("the indexer speaks %.40q", w.Version)}
+	case len(w.Nonce) != 32:
+		return s.violation("a nonce of %d octets", len(w.Nonce))
+	case w.Limits == nil || w.Limits.ChunkBytes < 1024 || w.Limits.BatchItems == 0 || w.Limits.BatchBytes < 64<<10 || w.Limits.PageBytes == 0:
+		return s.violation("limits that no batch can keep")
+	}
+	path, err := hashes(w.Consistency)
+	if err != nil {
+		return s.violation("consistency proof: %v", err)
+	}
+	tree, err := evaluate.Grow(s.tree, w.Note, s.peer.Card.Log.VKey, s.peer.Card.Log.Origin, path)
+	if err != nil {
+		return s.violation("its log does not continue the one that was seen before: %v", err)
+	}
+	if own, err := translog.OpenNote(w.Note, s.peer.Card.Log.VKey); err != nil || own != tree {
+		return s.violation("its log has fewer entries than the %d when it was last seen", s.tree.Size)
+	}
+	s.tree, s.note = tree, w.Note
+	return s.p.setLogTree(s.name(), w.Note)
+}
+
+func hashes(raw [][]byte) ([][32]byte, error) {
+	if len(raw) > 128 {
+		return nil, fmt.Errorf("%d hashes", len(raw))
+	}
+	out := make([][32]byte, len(raw))
+	for i, b := range raw {
+		if len(b) != 32 {
+			return nil, fmt.Errorf("a hash of %d octets", len(b))
+		}
+		out[i] = [32]byte(b)
+	}
+	return out, nil
+}
+
+// exporterLabel names the TLS exporter that binds an announcement to its
+// session.
+const exporterLabel = "EXPORTER-uzpif-oi-announce-v1"
+
+// exporterOf reads the exporter from the connection of this very stream.
+func exporterOf(ctx context.Context) ([32]byte, error) {
+	var out [32]byte
+	pr, ok := peer.FromContext(ctx)
+	if !ok {
+		return out, errors.New("the stream has no peer")
+	}
+	info, ok := pr.AuthInfo.(credentials.TLSInfo)
+	if !ok {
+		return out, errors.New("the stream is not under TLS")
+	}
+	b, err := info.State.ExportKeyingMaterial(exporterLabel, nil, len(out))
+	if err != nil {
+		return out, fmt.Errorf("TLS exporter: %w", err)
+	}
+	copy(out[:], b)
+	return out, nil
+}
+
+// clientTLS is the configuration for the session with one indexer.
+func (p *Publisher) clientTLS(want envelope.Name) *tls.Config {
+	return identity.ClientConfig(p.local.Certificate, p.trust, identity.Indexer, want, p.now)
+}
+
+// classifyHandshake tells a peer that is not who it should be from a network
+// that does not work.
+func classifyHandshake(err error) error {
+	for _, e := range []error{identity.ErrUnknownPeer, identity.ErrWrongPeer, identity.ErrRole, identity.ErrPeerKey, identity.ErrCertificate, identity.ErrValidity} {
+		if errors.Is(err, e) {
+			return &Refused{Reason: grants.ErrUnknownPeer, Detail: err.Error()}
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}

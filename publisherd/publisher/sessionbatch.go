@@ -1,0 +1,200 @@
+package publisher
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/uzpif-oi/uzpif-oi/content"
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
+	"github.com/uzpif-oi/uzpif-oi/translog"
+)
+
+// The size of a batch before compression. Real pages shrink best at about 4
+// MiB; the indexer's own limits come on top.
+const (
+	batchBytes = 4 << 20
+	batchItems = 4000
+)
+
+// maxWindow is the largest zstd window that the other side accepts.
+const maxWindow = 8 << 20
+
+// A draft is a batch without its manifest: what is offered, and the frame.
+type draft struct {
+	items                []offered
+	frame                []byte
+	itemsBytes, rawBytes int
+	through              uint64 // the journal was read up to here
+	last                 bool   // nothing is left behind it
+}
+
+// A drafter makes one draft after another out of a journal. It runs ahead of
+// the session by one draft, since compression and the indexer's commit take
+// about as long as one another.
+type drafter struct {
+	p       *Publisher
+	journal journal
+	agreed  agreement
+	source  reader
+	cache   *payloads
+	encoder *zstd.Encoder
+	limits  *oiv1.Limits
+	target  uint64 // the journal's head when the push began
+	report  *Result
+
+	raw []byte // reused
+}
+
+// run sends drafts from revision from on until the target is reached.
+func (d *drafter) run(ctx context.Context, from uint64, out chan<- *draft) error {
+	defer close(out)
+	for {
+		dr, err := d.next(ctx, from)
+		if err != nil {
+			return err
+		}
+		select {
+		case out <- dr:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if dr.last {
+			return nil
+		}
+		from = dr.through
+	}
+}
+
+// next reads the journal from revision from on and fills one draft.
+func (d *drafter) next(ctx context.Context, from uint64) (*draft, error) {
+	dr := &draft{through: d.target, last: true}
+	var wire oiv1.Items
+	var payload [][]byte
+	size, previous := 0, from
+	snapshot, err := d.agreed.store.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	defer snapshot.Close()
+	err = d.journal.changes(snapshot, from, d.target, func(h [32]byte, row pageRow) (bool, error) {
+		it, body, err := d.item(ctx, snapshot, h, row)
+		if err != nil || it == nil {
+			return err == nil, err
+		}
+		if len(dr.items) > 0 && (size+len(body) > d.maxBytes() || len(dr.items) >= d.maxItems()) {
+			dr.last = false
+			dr.through = dr.items[len(dr.items)-1].Revision
+			return false, nil
+		}
+		dr.items = append(dr.items, *it)
+		wi := &oiv1.Item{Op: oiv1.Op(it.Op), RevisionDelta: it.Revision - previous, Url: it.URL, Format: uint32(it.Format), Length: uint64(len(body))}
+		if !row.Modified.IsZero() {
+			wi.Modified = row.Modified.Unix()
+		}
+		wire.Items = append(wire.Items, wi)
+		previous = it.Revision
+		payload = append(payload, body)
+		size += len(body) + len(it.URL) + 24
+		return true, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return dr, d.compress(dr, &wire, payload)
+}
+
+func (d *drafter) maxBytes() int { return min(batchBytes, int(d.limits.BatchBytes)) }
+func (d *drafter) maxItems() int { return min(batchItems, int(d.limits.BatchItems)) }
+
+// item decides whether a row of the journal is to be offered, and finds its
+// payload. No item means that there is nothing to say about the row.
+func (d *drafter) item(ctx context.Context, r durable.Reader, h [32]byte, row pageRow) (*offered, []byte, error) {
+	held, known, err := d.agreed.tree().Lookup(r, h)
+	if err != nil {
+		return nil, nil, err
+	}
+	if row.Deleted {
+		if !known {
+			return nil, nil, nil // the indexer never heard of it
+		}
+		return &offered{URL: row.URL, Op: translog.OpTombstone, Format: held.Format, Revision: row.Revision}, nil, nil
+	}
+	if d.agreed.rel.Pair.Grant.Body.Scope.Match(row.URL) != nil {
+		d.report.OutOfScope++
+		return nil, nil, nil
+	}
+	if known && envelope.Hash(held.Digest) == row.Digest && held.Format == row.Format {
+		return nil, nil, nil
+	}
+	if uint64(row.Size) > min(d.limits.PageBytes, d.limits.BatchBytes/2) {
+		d.report.refuse(row.URL, "too-large")
+		return nil, nil, nil
+	}
+	body, ok := d.cache.lookup(h, row.Digest)
+	if !ok {
+		if body, err = d.fetch(ctx, h, row); err != nil || body == nil {
+			return nil, nil, err
+		}
+	}
+	return &offered{URL: row.URL, Digest: row.Digest, Op: translog.OpPut, Format: row.Format, Revision: row.Revision}, body, nil
+}
+
+// fetch reads a page's payload from its source again. When the source has
+// moved on, there is none: the journal has a later revision of the page then.
+func (d *drafter) fetch(ctx context.Context, h [32]byte, row pageRow) ([]byte, error) {
+	p, err := d.source.Fetch(ctx, row.Location)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err == nil && p.URL == row.URL && envelope.Hash(p.Digest) == row.Digest {
+		return p.Payload, nil
+	}
+	var now *content.Page
+	if err == nil {
+		now = &p
+	}
+	return nil, d.journal.again(h, now, d.p.now())
+}
+
+// compress builds the frame: the list of items, then the payloads, in one
+// zstd frame, so that URLs and pages of a batch share their words.
+func (d *drafter) compress(dr *draft, wire *oiv1.Items, payload [][]byte) error {
+	if len(dr.items) == 0 {
+		return nil
+	}
+	var err error
+	if d.raw, err = (proto.MarshalOptions{Deterministic: true}).MarshalAppend(d.raw[:0], wire); err != nil {
+		return fmt.Errorf("batch of %s: %w", d.agreed.rel.Collection, err)
+	}
+	dr.itemsBytes = len(d.raw)
+	for _, b := range payload {
+		d.raw = append(d.raw, b...)
+	}
+	dr.rawBytes = len(d.raw)
+	dr.frame = d.encoder.EncodeAll(d.raw, nil)
+	return nil
+}
+
+// newEncoder makes the encoder of batch frames.
+func newEncoder() (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil,
+		zstd.WithEncoderLevel(zstd.SpeedBetterCompression),
+		zstd.WithWindowSize(maxWindow),
+		zstd.WithEncoderConcurrency(1),
+	)
+}
+
+// chunks cuts a frame into messages.
+func chunks(frame []byte, size int) [][]byte {
+	var all [][]byte
+	for len(frame) > size {
+		all = append(all, frame[:size])
+		frame = frame[size:]
+	}
+	return append(all, frame)
+}

@@ -1,0 +1,328 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
+	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
+	"github.com/uzpif-oi/uzpif-oi/translog"
+)
+
+// push brings one collection up to the journal's head, and reports it.
+func (s *session) push(ctx context.Context, rel *Relationship, col *collection, report *Result) error {
+	a := agreement{s.p.store, rel}
+	if err := s.settle(ctx, a, report); err != nil {
+		return err
+	}
+	h, err := col.journal.head(s.p.store)
+	if err != nil {
+		return err
+	}
+	c, err := a.cursor(s.p.store)
+	if err != nil {
+		return err
+	}
+	if err := s.compare(a, c, h); err != nil {
+		return err
+	}
+	if c.JournalEpoch == 0 {
+		c.JournalEpoch = h.Epoch
+	}
+	report.JournalEpoch, report.Revision = h.Epoch, h.Revision
+	if c.Seen >= h.Revision {
+		return nil // nothing changed costs nothing
+	}
+	encoder, err := newEncoder()
+	if err != nil {
+		return err
+	}
+	defer encoder.Close()
+	d := &drafter{
+		p: s.p, journal: col.journal, agreed: a, source: col.source, cache: col.cache, encoder: encoder,
+		limits: s.welcome.Limits, target: h.Revision, report: new(Result),
+	}
+	defer func() {
+		report.OutOfScope += d.report.OutOfScope
+		report.Refused = append(report.Refused, d.report.Refused...)
+	}()
+	return s.deliver(ctx, a, c, d, report)
+}
+
+// deliver sends the drafter's batches one after the other.
+func (s *session) deliver(ctx context.Context, a agreement, c cursor, d *drafter, report *Result) error {
+	drafts := make(chan *draft)
+	group, ctx := errgroup.WithContext(ctx)
+	from := c.Seen
+	group.Go(func() error { return d.run(ctx, from, drafts) })
+	group.Go(func() error {
+		for dr := range drafts {
+			var err error
+			if c, err = s.deliverOne(ctx, a, c, dr, report); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// deliverOne sends one draft, evaluates the answer, and moves the cursor.
+func (s *session) deliverOne(ctx context.Context, a agreement, c cursor, dr *draft, report *Result) (cursor, error) {
+	if len(dr.items) == 0 {
+		c.Seen = dr.through
+		return c, a.setCursor(c)
+	}
+	manifest, pending, err := s.manifest(a, c, dr)
+	if err != nil {
+		return c, err
+	}
+	// Durable before it is sent: a crash after the indexer's commit is resolved
+	// by asking for the receipt of this very manifest.
+	if err := a.setPending(pending); err != nil {
+		return c, err
+	}
+	sent := s.p.now()
+	if err := s.sendBatch(ctx, a.rel.Series, manifest, dr); err != nil {
+		return c, err
+	}
+	answer, err := s.result(ctx, a.rel.Series, manifest.ID)
+	if err != nil {
+		return c, err
+	}
+	if answer.Refused != nil {
+		if err := a.dropPending(); err != nil {
+			return c, err
+		}
+		return c, refusedBy(answer.Refused)
+	}
+	return s.take(a, manifest, pending, answer, sent, report)
+}
+
+// manifest signs what a draft offers.
+func (s *session) manifest(a agreement, c cursor, dr *draft) (*envelope.Object, pendingBatch, error) {
+	plan, err := a.plan(s.p.store, dr.items)
+	if err != nil {
+		return nil, pendingBatch{}, err
+	}
+	leaves := leavesOf(a.rel.LeafKey, c.JournalEpoch, dr.items)
+	now := s.p.now()
+	body := translog.Manifest{
+		CollectionRef: a.rel.CollectionRef(), From: c.Acked, GrantID: a.rel.Pair.Grant.Object.ID, JournalEpoch: c.JournalEpoch,
+		Offered: translog.SetOf(leaves), Publisher: s.p.local.Name(), StateAfter: plan.Root(), StateBefore: c.State, Through: dr.through,
+	}
+	o, err := envelope.Sign(envelope.Header{
+		Type: envelope.BatchManifest, Authority: s.p.local.Name().Authority(), Subject: a.rel.Subject(s.p.local.Name()), Audience: s.name(),
+		Epoch: s.p.local.Epoch(envelope.UseEnvelope), Sequence: body.Through, IssuedAt: now,
+	}, body, s.p.local.Envelope)
+	if err != nil {
+		return nil, pendingBatch{}, fmt.Errorf("manifest of %s: %w", a.rel.Collection, err)
+	}
+	return o, pendingBatch{Manifest: o.Raw, Items: dr.items}, nil
+}
+
+func leavesOf(k translog.LeafKey, journalEpoch uint64, items []offered) [][32]byte {
+	leaves := make([][32]byte, len(items))
+	for i, it := range items {
+		leaves[i] = k.Leaf(it.Op, journalEpoch, it.Revision, it.URL, [32]byte(it.Digest)).Hash()
+	}
+	return leaves
+}
+
+func (s *session) sendBatch(ctx context.Context, series string, manifest *envelope.Object, dr *draft) error {
+	err := s.send(ctx, &oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Batch{Batch: &oiv1.Batch{
+		Series: series, Manifest: manifest.Raw, FrameBytes: uint64(len(dr.frame)),
+		ItemsBytes: uint64(dr.itemsBytes), RawBytes: uint64(dr.rawBytes),
+	}}})
+	for _, c := range chunks(dr.frame, int(min(s.welcome.Limits.ChunkBytes, 1<<20))) {
+		if err != nil {
+			return err
+		}
+		err = s.send(ctx, &oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Chunk{Chunk: &oiv1.Chunk{Data: c}}})
+	}
+	return err
+}
+
+// result waits for the answer to one batch.
+func (s *session) result(ctx context.Context, series string, batch envelope.Hash) (*oiv1.BatchResult, error) {
+	f, err := s.next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := f.GetBatchResult()
+	if r == nil || r.Series != series || string(r.BatchId) != string(batch[:]) || (r.Refused == nil) == (r.Committed == nil) {
+		return nil, s.violation("an answer to something else than the batch that was sent")
+	}
+	return r, nil
+}
+
+// settle resolves a batch of which no receipt is stored: the indexer is asked
+// what became of it. If it was never applied it is forgotten, and what it
+// offered is offered anew.
+func (s *session) settle(ctx context.Context, a agreement, report *Result) error {
+	p, err := a.pending(s.p.store)
+	if err != nil || p == nil {
+		return err
+	}
+	manifest, err := envelope.Parse(p.Manifest)
+	if err != nil {
+		return fmt.Errorf("pending batch of %s: %w", a.rel.Series, err)
+	}
+	err = s.send(ctx, &oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_ReceiptRequest{ReceiptRequest: &oiv1.ReceiptRequest{
+		Series: a.rel.Series, BatchId: manifest.ID[:],
+	}}})
+	if err != nil {
+		return err
+	}
+	answer, err := s.result(ctx, a.rel.Series, manifest.ID)
+	if err != nil {
+		return err
+	}
+	if answer.Refused != nil {
+		if answer.Refused.Reason != string(grants.ErrNotHeld) {
+			return refusedBy(answer.Refused)
+		}
+		return a.dropPending()
+	}
+	c, err := s.take(a, manifest, *p, answer, time.Time{}, report)
+	if err != nil {
+		return err
+	}
+	held := s.held[a.rel.Series]
+	held.JournalEpoch, held.Revision, held.StateRoot, held.Receipt = c.JournalEpoch, c.Acked, c.State[:], c.Receipt[:]
+	return nil
+}
+
+// compare decides whether this publisher's cursor is where the indexer says
+// that it stands.
+func (s *session) compare(a agreement, c cursor, h head) error {
+	held := s.held[a.rel.Series]
+	switch {
+	case held.JournalEpoch == 0 && c.JournalEpoch == 0:
+		return nil // nothing was ever delivered
+	case held.JournalEpoch == c.JournalEpoch && held.Revision == c.Acked &&
+		string(held.StateRoot) == string(c.State[:]) && string(held.Receipt) == string(c.Receipt[:]) &&
+		c.JournalEpoch == h.Epoch && c.Seen <= h.Revision:
+		return nil
+	}
+	return fmt.Errorf("%w: %s holds revision %d of %s, the last receipt is for %d", ErrBehind, s.name(), held.Revision, a.rel.Collection, c.Acked)
+}
+
+// take evaluates an answer (UZPIF-OI 9.1.4) and stores it. sent is the time at
+// which the batch was first sent in this session, zero if it was not.
+func (s *session) take(a agreement, manifest *envelope.Object, p pendingBatch, answer *oiv1.BatchResult, sent time.Time, report *Result) (cursor, error) {
+	var m translog.Manifest
+	if err := manifest.DecodeBody(&m); err != nil {
+		return cursor{}, err
+	}
+	decided, err := s.decisions(a, m, p.Items, answer.Committed)
+	if err != nil {
+		return cursor{}, err
+	}
+	accepted, err := s.evaluate(a, manifest, m, decided, answer, sent)
+	if err != nil {
+		// The proof is kept: it shows what the indexer signed.
+		return cursor{}, errors.Join(s.p.keepBadAnswer(a.rel, manifest.Raw, answer), fmt.Errorf("answer of %s to batch %s: %w", s.name(), manifest.ID, err))
+	}
+	committed, err := proto.Marshal(answer.Committed)
+	if err != nil {
+		return cursor{}, err
+	}
+	stored := storedAnswer{
+		Series: a.rel.Series, Indexer: a.rel.Indexer, GrantID: m.GrantID, PolicyID: a.rel.Pair.Grant.Body.PolicyHash,
+		Manifest: manifest.Raw, Committed: committed, Receipt: accepted.Receipt.ID, IssuedAt: envelope.At(accepted.Receipt.IssuedAt),
+		Through: m.Through, TreeSize: accepted.Own.Size,
+	}
+	note := s.note
+	if accepted.Own == accepted.Tree {
+		note = answer.Committed.Note
+	}
+	c, err := a.accept(stored, m, p.Items, decided, note)
+	if err != nil {
+		return c, err
+	}
+	s.tree, s.note = accepted.Tree, note
+	report.add(accepted, p.Items, decided)
+	return c, nil
+}
+
+// decisions pairs each offered item with what the indexer decided.
+func (s *session) decisions(a agreement, m translog.Manifest, items []offered, c *oiv1.Committed) ([]decided, error) {
+	if len(c.Decisions) != len(items) {
+		return nil, s.violation("%d decisions on %d items", len(c.Decisions), len(items))
+	}
+	leaves := leavesOf(a.rel.LeafKey, m.JournalEpoch, items)
+	all := make([]decided, len(items))
+	for i, b := range c.Decisions {
+		d, ok := decisionOf(oiv1.Decision(b))
+		if !ok {
+			return nil, s.violation("decision %d", b)
+		}
+		all[i] = decided{op: items[i].Op, leaf: leaves[i], decision: d}
+	}
+	for _, r := range c.Refusals {
+		if int(r.Item) >= len(all) || all[r.Item].decision != translog.Exclude || len(r.Reason) > 64 {
+			return nil, s.violation("a reason for item %d, which was not excluded", r.Item)
+		}
+		all[r.Item].reason = r.Reason
+	}
+	return all, nil
+}
+
+func decisionOf(d oiv1.Decision) (translog.Decision, bool) {
+	switch d {
+	case oiv1.Decision_DECISION_INCLUDE:
+		return translog.Include, true
+	case oiv1.Decision_DECISION_UPDATE:
+		return translog.Update, true
+	case oiv1.Decision_DECISION_DELETE:
+		return translog.DeleteAck, true
+	case oiv1.Decision_DECISION_EXCLUDE:
+		return translog.Exclude, true
+	}
+	return "", false
+}
+
+// evaluate hands an answer to the one implementation of UZPIF-OI 9.1.4.
+func (s *session) evaluate(a agreement, manifest *envelope.Object, m translog.Manifest, all []decided, answer *oiv1.BatchResult, sent time.Time) (*evaluate.Accepted, error) {
+	given, err := answerOf(answer)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := s.p.pairOf(a.rel, m.GrantID)
+	if err != nil {
+		return nil, err
+	}
+	e := expected(s.p.local.Name(), s.peer, s.p.trust, a.rel, pair, manifest, m)
+	e.Sent, e.Now = sent, s.p.now()
+	for _, d := range all {
+		e.Sets = append(e.Sets, evaluate.Decided{Op: d.op, LeafHash: d.leaf, Decision: d.decision})
+	}
+	e.Seen = s.tree
+	return evaluate.Batch(given, e)
+}
+
+// answerOf takes an answer out of its messages.
+func answerOf(r *oiv1.BatchResult) (evaluate.Answer, error) {
+	c := r.Committed
+	consistency, err := hashes(r.Consistency)
+	if err != nil {
+		return evaluate.Answer{}, err
+	}
+	a := evaluate.Answer{Receipt: c.Receipt, Entries: c.Entries, Checkpoint: c.Checkpoint, Note: c.Note, Consistency: consistency}
+	for _, p := range c.Inclusion {
+		path, err := hashes(p.GetHashes())
+		if err != nil {
+			return evaluate.Answer{}, err
+		}
+		a.Inclusion = append(a.Inclusion, path)
+	}
+	return a, nil
+}

@@ -1,0 +1,67 @@
+package publisher
+
+import (
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
+	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
+)
+
+// answer gives a stored answer as it was evaluated.
+func (a *storedAnswer) answer() (evaluate.Answer, error) {
+	var c oiv1.Committed
+	if err := proto.Unmarshal(a.Committed, &c); err != nil {
+		return evaluate.Answer{}, fmt.Errorf("receipt %s: %w", a.Receipt, err)
+	}
+	return answerOf(&oiv1.BatchResult{Committed: &c})
+}
+
+// keepBadAnswer writes an answer that did not hold to the folder alarms, with
+// what it answers, for whoever has to clear the matter up.
+func (p *Publisher) keepBadAnswer(rel *Relationship, manifest []byte, answer *oiv1.BatchResult) error {
+	wire, err := protojson.Marshal(answer)
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(map[string]string{
+		"series": rel.Series, "indexer": string(rel.Indexer), "manifest": string(manifest), "answer": string(wire),
+		"received_at": envelope.At(p.now()).String(),
+	}, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	id := envelope.TaggedHash("alarm", b)
+	name := p.now().UTC().Format("20060102T150405Z-") + hex.EncodeToString(id[:4]) + ".json"
+	return durable.WriteFile(filepath.Join(p.dir, "alarms", name), b, 0o600)
+}
+
+// expectedOf is what a stored answer is evaluated against, from the rows and
+// files that the publisher keeps.
+func (p *Publisher) expectedOf(rel *Relationship, a *storedAnswer, now time.Time) (evaluate.Expected, error) {
+	peer, ok := p.trust.Lookup(a.Indexer)
+	if !ok {
+		return evaluate.Expected{}, &Refused{Reason: grants.ErrUnknownPeer, Detail: string(a.Indexer)}
+	}
+	manifest, m, err := manifestOf(a)
+	if err != nil {
+		return evaluate.Expected{}, err
+	}
+	pair, err := p.pairOf(rel, m.GrantID)
+	if err != nil {
+		return evaluate.Expected{}, err
+	}
+	e := expected(p.local.Name(), peer, p.trust, rel, pair, manifest, m)
+	e.Now = now
+	e.Sets, err = p.storedSets(a)
+	return e, err
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
+)
+
+// app is what the commands share.
+type app struct {
+	dir  string
+	json bool
+}
+
+func newRoot() *cobra.Command {
+	a := new(app)
+	root := &cobra.Command{
+		Use:   "publisherd",
+		Short: "Push your pages to the indexers that you chose, with proof of consent and of delivery",
+		Long: "publisherd dials out over mutual TLS to the indexers that its owner chose, shows each a signed\n" +
+			"grant and policy, pushes what changed, and keeps a receipt for everything. It opens no port.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.PersistentFlags().StringVar(&a.dir, "dir", ".", "folder of configuration, keys and store")
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON, one object a line")
+	root.AddCommand(
+		newInit(a), newCard(a), newTrust(a), newSource(a), newGrant(a), newPush(a), newStatus(a),
+		newReceipts(a), newEvidence(a), newCheckConfig(a), cli.VersionCommand(),
+	)
+	return root
+}
+
+// open opens the publisher of the folder for one command.
+func (a *app) open() (*publisher.Publisher, error) {
+	c, err := loadConfig(a.dir)
+	if err != nil {
+		return nil, err
+	}
+	return publisher.Open(publisher.Config{Dir: a.dir, Log: newLogger(os.Stderr, c.LogLevel)})
+}
+
+// with runs f on the opened publisher.
+func (a *app) with(f func(p *publisher.Publisher) error) (err error) {
+	p, err := a.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	return f(p)
+}
+
+// newLogger writes text to a terminal and JSON elsewhere.
+func newLogger(w io.Writer, level slog.Level) *slog.Logger {
+	o := &slog.HandlerOptions{Level: level}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return slog.New(slog.NewTextHandler(w, o))
+	}
+	return slog.New(slog.NewJSONHandler(w, o))
+}
+
+// exitCode is where errors meet exit codes.
+func exitCode(err error) cli.Code {
+	var coded *cli.Error
+	var refused *publisher.Refused
+	var config *configError
+	var reason grants.Reason
+	switch {
+	case errors.As(err, &coded):
+		return coded.Code
+	case errors.As(err, &config):
+		return cli.Config
+	case errors.As(err, &refused) && refused.RetryMS > 0, errors.Is(err, durable.ErrLocked), errors.Is(err, publisher.ErrDraining):
+		return cli.Temporary
+	case errors.As(err, &refused), errors.As(err, &reason):
+		return cli.Refused
+	case errors.Is(err, publisher.ErrUnavailable):
+		return cli.Unavailable
+	case errors.Is(err, publisher.ErrProtocol), errors.Is(err, publisher.ErrBehind), errors.Is(err, publisher.ErrRestored), errors.Is(err, publisher.ErrMassDelete), isFailure(err):
+		return cli.Failed
+	case errors.Is(err, publisher.ErrNoSource), errors.Is(err, publisher.ErrNothingToPush), errors.Is(err, publisher.ErrNoGrant),
+		errors.Is(err, publisher.ErrNoReceipt), errors.Is(err, identity.ErrNoIdentity), errors.Is(err, identity.ErrExists),
+		errors.Is(err, identity.ErrPermission), errors.Is(err, identity.ErrMismatch):
+		return cli.Config
+	}
+	return cli.CodeOf(err)
+}
+
+// parseName reads an identity from the command line.
+func parseName(s string) (envelope.Name, error) {
+	n, err := identity.ParseName(s)
+	return n, cli.With(cli.Usage, err)
+}

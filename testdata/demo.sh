@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# The whole of it in one go, on this machine: two identities in ./demo, a push
+# of testdata/site, the receipt, the audit, an edit pushed as a delta, and a
+# push with nothing to say. Exits 0 when every step did what it should.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PATH=$PWD/bin:$PATH
+demo=$PWD/demo
+step() { printf '\n== %s\n' "$*"; }
+run() { printf '$ %s\n' "$*"; "$@"; }
+
+rm -rf "$demo"
+mkdir -p "$demo"
+cp -r testdata/site "$demo/site"
+
+step "Two identities: an indexer and a publisher, with keys, certificate and card"
+run indexerd init --dir demo/indexer --identity spiffe://search.example/indexer \
+  --listen 127.0.0.1:0 --public 127.0.0.1:0 --admin off --endpoint indexer.example:7443 --log-url http://indexer.example
+run publisherd init --dir demo/publisher --identity spiffe://docs.example/publisher --origin https://docs.example
+
+step "They exchange their cards, once"
+indexerd card --dir demo/indexer >demo/indexer.card.json
+publisherd card --dir demo/publisher >demo/publisher.card.json
+run indexerd trust add demo/publisher.card.json --origin https://docs.example --dir demo/indexer
+
+step "The indexer begins to listen"
+indexerd run --dir demo/indexer 2>demo/indexer.log &
+indexer=$!
+trap 'kill "$indexer" 2>/dev/null || true' EXIT
+for _ in $(seq 300); do [ -s demo/indexer/run.json ] && break; sleep 0.1; done
+address() { sed -n 's/.*"'"$1"'":"\([^"]*\)".*/\1/p' demo/indexer/run.json; }
+listen=$(address listen) public=$(address public)
+[ -n "$listen" ] && [ -n "$public" ] || { cat demo/indexer.log >&2; exit 1; }
+
+step "The publisher trusts it, names its pages, and grants two purposes"
+run publisherd trust add demo/indexer.card.json --endpoint "$listen" --dir demo/publisher
+run publisherd source add site --kind site --location demo/site --base-url https://docs.example/ --dir demo/publisher
+run publisherd grant issue --indexer spiffe://search.example/indexer --source site \
+  --scope https://docs.example/ --purpose search.index --purpose rag.retrieve --dir demo/publisher
+
+step "The first push"
+run publisherd push --dir demo/publisher
+run publisherd receipts list --dir demo/publisher
+run indexerd status --dir demo/indexer
+
+step "What was acknowledged about one page, proven by someone who trusts neither"
+run publisherd evidence https://docs.example/ -o demo/evidence.json --dir demo/publisher
+run auditor verify demo/evidence.json --key demo/indexer.card.json --key demo/publisher.card.json --log "http://$public"
+
+step "An edit: one page goes"
+cat >demo/site/index.html <<'HTML'
+<!DOCTYPE html>
+<html lang="en"><head><title>Edited</title></head>
+<body><main><h1>Edited</h1><p>The front page, as it reads after the edit.</p></main></body></html>
+HTML
+publisherd push --json --dir demo/publisher | tee demo/delta.json
+grep -q '"sent":1,' demo/delta.json
+
+step "Nothing to say: nothing goes"
+publisherd push --json --dir demo/publisher | tee demo/empty.json
+grep -q '"sent":0,' demo/empty.json
+
+step "The indexer stops; every receipt still holds"
+kill -TERM "$indexer"
+wait "$indexer"
+trap - EXIT
+run publisherd receipts verify --dir demo/publisher
+printf '\nAll of it is in ./demo: look around.\n'

@@ -1,0 +1,157 @@
+package translog
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+)
+
+// A Proposal is what one caller wants to commit: entries, and rows that become
+// durable together with them.
+type Proposal interface {
+	// Prepare makes the last checks, then writes rows and appends entries. It
+	// runs in the writer, one proposal after the other in the order of commit,
+	// and sees the rows of the proposals before it. An error refuses this
+	// proposal alone; it must come before the first row and entry, or the whole
+	// group is refused.
+	Prepare(tx *Tx) error
+	// Finish signs what names the entries and the checkpoint, such as receipts,
+	// and writes rows for it. It runs at the same time as the Finish of other
+	// proposals of the group, and does not see their rows. An error ends the
+	// writer.
+	Finish(tx *Tx, c *Committed) error
+}
+
+// Committed is what became of a proposal. When Finish sees it nothing of it is
+// durable yet.
+type Committed struct {
+	Entries    []*envelope.Object // this proposal's; the Sequence is the index
+	Checkpoint *envelope.Object   // of the commit (UZPIF-OI 9.1.3)
+	Note       []byte             // the same as a C2SP signed note
+	Tree       Tree
+}
+
+// A Tx is a proposal's part in a commit. It must not be used after the call
+// that it was handed to.
+type Tx struct {
+	l       *Log
+	now     time.Time
+	batch   *durable.Batch
+	first   uint64 // index of the first entry
+	entries []pending
+	closed  bool // no more entries
+}
+
+// pending is an entry that has its index.
+type pending struct {
+	subject envelope.Name
+	body    Entry
+	leaves  [][32]byte
+	object  *envelope.Object // nil until signed, and for opaque entries
+	raw     []byte
+}
+
+// Batch is where rows are written, and where they are read from. It is the
+// writer's: neither commit nor close it.
+func (tx *Tx) Batch() *durable.Batch { return tx.batch }
+
+// Now is the time of the commit, in whole seconds: that of the clock, or of
+// what the log signed before if that is later. It is the issued_at of
+// everything that the commit signs.
+func (tx *Tx) Now() time.Time { return tx.now }
+
+// NextIndex is the index of the entry that is appended next. It holds only if
+// the group commits.
+func (tx *Tx) NextIndex() uint64 { return tx.first + uint64(len(tx.entries)) }
+
+// Append adds an entry about subject. It fills in indexer, profile and
+// log_origin of body. leafHashes are those of body.Objects, in order, kept for
+// later proofs; nil keeps none. An error (ErrTooLarge, or what is wrong with
+// the body) has added nothing.
+func (tx *Tx) Append(subject envelope.Name, body Entry, leafHashes [][32]byte) error {
+	c := &tx.l.cfg
+	body.Indexer, body.Profile, body.LogOrigin = c.Indexer, Profile, c.Origin
+	if tx.closed {
+		return errors.New("append: entries are appended in Prepare")
+	}
+	if _, err := envelope.ParseName(string(subject)); err != nil {
+		return fmt.Errorf("append: subject: %w", err)
+	}
+	if err := body.Validate(); err != nil {
+		return fmt.Errorf("append: %w", err)
+	}
+	if len(leafHashes) > 0 && uint64(len(leafHashes)) != body.Objects.Count {
+		return fmt.Errorf("append: %d leaf hashes for a set of %d", len(leafHashes), body.Objects.Count)
+	}
+	e := pending{subject: subject, body: body, leaves: leafHashes}
+	if mayBeTooLarge(subject, &body, c) {
+		// Only then is it worth signing here, in the writer, to know.
+		if err := tx.l.signEntry(&e, tx.NextIndex(), tx.now); err != nil {
+			return fmt.Errorf("append: %w", err)
+		}
+	}
+	tx.entries = append(tx.entries, e)
+	return nil
+}
+
+// mayBeTooLarge compares a bound of the entry's size with MaxEntry: every
+// octet of the open fields may need six in JSON, and the rest takes less than
+// 4 KiB.
+func mayBeTooLarge(subject envelope.Name, body *Entry, c *Config) bool {
+	n := len(subject) + len(c.Authority) + len(c.Indexer) + len(c.Origin)
+	for _, p := range body.Purposes {
+		n += len(p) + 1
+	}
+	return 6*n+4096 > MaxEntry
+}
+
+// appendOpaque adds an entry of any octets, for measurements of the tree alone.
+func (tx *Tx) appendOpaque(raw []byte) {
+	tx.entries = append(tx.entries, pending{raw: append([]byte{}, raw...)})
+}
+
+// Sign signs an object in the indexer's name, at Now, under its authority and
+// epoch; the rest of h is the caller's.
+func (tx *Tx) Sign(h envelope.Header, body any) (*envelope.Object, error) {
+	h.Authority, h.Epoch, h.IssuedAt = tx.l.cfg.Authority, tx.l.cfg.Epoch, tx.now
+	return envelope.Sign(h, body, tx.l.cfg.Signer)
+}
+
+// signEntry makes the octets of an entry. The same entry gives the same octets
+// again.
+func (l *Log) signEntry(e *pending, index uint64, now time.Time) error {
+	if e.raw != nil {
+		return nil // done, or opaque
+	}
+	o, err := envelope.Sign(envelope.Header{
+		Type: envelope.Entry, Authority: l.cfg.Authority, Subject: e.subject,
+		Epoch: l.cfg.Epoch, Sequence: index, IssuedAt: now,
+	}, &e.body, l.cfg.Signer)
+	if err != nil {
+		return err
+	}
+	if len(o.Raw) > MaxEntry {
+		return fmt.Errorf("%w: %d octets, at most %d", ErrTooLarge, len(o.Raw), MaxEntry)
+	}
+	e.object, e.raw = o, o.Raw
+	return nil
+}
+
+// signCheckpoint makes the artefact and the note of a tree.
+func (l *Log) signCheckpoint(t Tree, previous envelope.Hash, now time.Time) (signed, error) {
+	o, err := envelope.Sign(envelope.Header{
+		Type: envelope.Checkpoint, Authority: l.cfg.Authority, Subject: l.cfg.Indexer,
+		Epoch: l.cfg.Epoch, Sequence: t.Size, IssuedAt: now,
+	}, &Checkpoint{
+		Algorithm: RootAlgorithm, Indexer: l.cfg.Indexer, LogOrigin: t.Origin,
+		PreviousHash: previous, Profile: Profile, Root: t.Root, TreeSize: t.Size,
+	}, l.cfg.Signer)
+	if err != nil {
+		return signed{}, err
+	}
+	n, err := l.note.note(t)
+	return signed{t, o, n}, err
+}
