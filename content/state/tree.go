@@ -78,8 +78,23 @@ func (t Tree) Children(r Reader, p Prefix) ([16]Child, bool, error) {
 // It holds one row in memory. Of over the leaves of the zero Prefix is the root
 // that the rows ought to have.
 func (t Tree) Leaves(r Reader, p Prefix) iter.Seq2[Item, error] {
+	lo, hi := t.leafBounds(&p)
+	return t.leaves(r, lo, hi)
+}
+
+// LeavesAfter yields all items behind after by ascending h; a nil after begins
+// at the first.
+func (t Tree) LeavesAfter(r Reader, after *[32]byte) iter.Seq2[Item, error] {
+	lo, hi := t.leafBounds(new(Prefix))
+	if after != nil {
+		lo = append(t.leafKey(nil, after), 0)
+	}
+	return t.leaves(r, lo, hi)
+}
+
+func (t Tree) leaves(r Reader, lo, hi []byte) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
-		for row, err := range r.Scan(t.leafBounds(&p)) {
+		for row, err := range r.Scan(lo, hi) {
 			if err != nil {
 				yield(Item{}, err)
 				return

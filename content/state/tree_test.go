@@ -193,3 +193,39 @@ func TestPrefixesAreAsPrinted(t *testing.T) {
 		}
 	}
 }
+
+func TestLeavesAfterGoesOnWhereItStopped(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := newRows()
+		items := rapid.SliceOfN(someItem(), 0, 30).Draw(t, "items")
+		plan, err := someTree.Plan(r, items)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := plan.Apply(r); err != nil {
+			t.Fatal(err)
+		}
+		var whole, pieces []Item
+		for it := range someTree.Leaves(r, Prefix{}) {
+			whole = append(whole, it)
+		}
+		var after *[32]byte
+		for more := true; more; {
+			more = false
+			for it, err := range someTree.LeavesAfter(r, after) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if more = len(pieces)%3 == 2; more {
+					pieces = append(pieces, it)
+					after = &pieces[len(pieces)-1].URLHash
+					break
+				}
+				pieces = append(pieces, it)
+			}
+		}
+		if !slices.Equal(whole, pieces) {
+			t.Fatalf("%d items in pieces, %d at once", len(pieces), len(whole))
+		}
+	})
+}

@@ -141,12 +141,13 @@ func (g *guard) file(op, name string, open func() (vfs.File, error)) (f vfs.File
 func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return g.file("create", name, func() (vfs.File, error) {
 		f, err := g.FS.Create(name, c)
-		if err == nil && strings.HasPrefix(g.PathBase(name), "MANIFEST-") {
-			if err = syncDir(g.FS, g.PathDir(name)); err != nil {
-				err = errors.Join(err, f.Close())
-			}
+		if err != nil || !strings.HasPrefix(g.PathBase(name), "MANIFEST-") {
+			return f, err
 		}
-		return f, err
+		if err := syncDir(g.FS, g.PathDir(name)); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		return f, nil
 	})
 }
 
