@@ -116,13 +116,12 @@ func (r *rig) publishNow(t testing.TB) {
 
 // A proposal appends n entries, and runs what it is given.
 type proposal struct {
-	n        int
-	opaque   [][]byte // appended instead, as they are
-	leaves   [][32]byte
-	prepare  func(*Tx) error
-	finish   func(*Tx, *Committed) error
-	got      *Committed
-	receipts []*envelope.Object
+	n       int
+	opaque  [][]byte // appended instead, as they are
+	leaves  [][32]byte
+	prepare func(*Tx) error
+	finish  func(*Tx, *Committed) error
+	got     *Committed
 }
 
 func (p *proposal) Prepare(tx *Tx) error {

@@ -54,7 +54,11 @@ func TestNothingIsReleasedBeforeItsSync(t *testing.T) {
 		})
 		done := make(chan error)
 		go func() { done <- r.Commit(context.Background(), &proposal{n: 1}) }()
-		<-held
+		select {
+		case <-held:
+		case err := <-done:
+			t.Fatalf("Commit = %v without a sync of %s", err, name)
+		}
 		// Pebble applies a batch while its log is being synced.
 		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 			if _, err := r.store.Get(entryKey(2)); err == nil {

@@ -114,12 +114,10 @@ func (t tree) width(level int, index uint64) int {
 
 // tile returns the hashes of a tile, of which there are width.
 func (t tree) tile(level int, index uint64) ([]byte, error) {
-	switch t.width(level, index) {
-	case 0:
+	if w := t.width(level, index); w == 0 {
 		return nil, fmt.Errorf("tile %d/%d of a tree of size %d", level, index, t.size)
-	default:
+	} else if w < tileWidth {
 		return t.open[level], nil
-	case tileWidth:
 	}
 	b, err := t.rows.Get(tileKey(level, index))
 	if errors.Is(err, durable.ErrNotFound) || err == nil && len(b) != tileSize {

@@ -82,9 +82,8 @@ type group struct {
 }
 
 type member struct {
-	r         *request
-	tx        *Tx
-	committed *Committed
+	r  *request
+	tx *Tx
 }
 
 // commitGroup commits first and what waits behind it. An error is fatal, and
@@ -213,7 +212,7 @@ func (g *group) commit() error {
 	// The mark follows the store and leads what is shown: were it first, a
 	// crash would leave a store that looks older than the mark; were it last, a
 	// store replaced in between could contradict what was shown.
-	if false {
+	if next.size > l.edge.size {
 		if err := l.mark.Write(mark{next.size, head.tree.Root, l.highest}.bytes()); err != nil {
 			return err
 		}
