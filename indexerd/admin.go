@@ -123,7 +123,7 @@ func newAgreements(a *app) *cobra.Command {
 					}
 					continue
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s, collection %s: %d pages, revision %d\n", g.Publisher, g.Collection, g.Pages, g.Revision)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s, collection %s: %d pages, revision %d, %s\n", g.Publisher, g.Collection, g.Pages, g.Revision, g.State)
 				for _, line := range g.Words {
 					fmt.Fprintf(cmd.OutOrStdout(), "  %s\n", line)
 				}

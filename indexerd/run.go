@@ -49,7 +49,8 @@ func newRun(a *app) *cobra.Command {
 }
 
 // run is the daemon: it listens, serves, and on the end of ctx stops in order:
-// sessions, HTTP, log, store.
+// sessions, which are asked to come back and may finish what is in flight for
+// 10 s; HTTP; log; store. A second signal ends the process at once.
 func run(ctx context.Context, dir string, c config, log *slog.Logger) (err error) {
 	x, err := indexer.Open(indexer.Config{Dir: dir, Log: log, Publish: c.Publish, MaxGrant: c.MaxGrant})
 	if err != nil {

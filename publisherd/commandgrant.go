@@ -16,9 +16,9 @@ import (
 )
 
 func newGrant(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "grant", Short: "Issue, list or show grants", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "grant", Short: "Issue, list, show, renew or revoke grants", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	c.AddCommand(newGrantIssue(a), newGrantList(a), newGrantShow(a))
+	c.AddCommand(newGrantIssue(a), newGrantList(a), newGrantShow(a), newGrantRenew(a), newGrantRevoke(a))
 	return c
 }
 
@@ -26,7 +26,7 @@ func newGrant(a *app) *cobra.Command {
 type issueFlags struct {
 	indexer, source, policy, listing, mode string
 	scopes, purposes                       []string
-	query                                  bool
+	query, collection                      bool
 	lifetime                               time.Duration
 	retentionDays                          uint64
 }
@@ -49,9 +49,7 @@ func newGrantIssue(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, w := range warnings {
-				fmt.Fprintf(cmd.ErrOrStderr(), "publisherd: consider: %s\n", w.Detail)
-			}
+			printWarnings(cmd.ErrOrStderr(), warnings)
 			return a.showGrant(cmd.OutOrStdout(), rel)
 		},
 	}
@@ -61,6 +59,7 @@ func newGrantIssue(a *app) *cobra.Command {
 	fl.StringArrayVar(&f.scopes, "scope", nil, "URL prefix that the grant covers, by whole segments; may be repeated")
 	fl.StringArrayVar(&f.purposes, "purpose", nil, "purpose that is granted, such as search.index or rag.retrieve; may be repeated")
 	fl.BoolVar(&f.query, "query", false, "cover URLs with a query too")
+	fl.BoolVar(&f.collection, "collection", false, "cover the pages of this collection only, whatever else lies under the prefixes")
 	fl.StringVar(&f.policy, "policy", "", "file with the policy's terms, JSON or YAML")
 	fl.DurationVar(&f.lifetime, "for", grants.DefaultLifetime, "lifetime, at most 2160h")
 	fl.StringVar(&f.listing, "listing", string(grants.ListingBlinded), "how the public log names this publisher: blinded or public")
@@ -79,7 +78,12 @@ func (f *issueFlags) request() (q publisher.GrantRequest, err error) {
 	if q.Purposes, err = grants.ParsePurposes(f.purposes); err != nil {
 		return q, cli.With(cli.Usage, err)
 	}
-	if q.Scope, err = grants.PrefixScope(f.scopes...); err != nil {
+	if f.collection {
+		q.Scope, err = grants.CollectionScope(f.source, f.scopes...)
+	} else {
+		q.Scope, err = grants.PrefixScope(f.scopes...)
+	}
+	if err != nil {
 		return q, cli.With(cli.Usage, err)
 	}
 	q.Scope.Query = f.query
@@ -89,12 +93,17 @@ func (f *issueFlags) request() (q publisher.GrantRequest, err error) {
 	if f.policy == "" {
 		return q, nil
 	}
-	text, err := os.ReadFile(f.policy)
+	q.Terms, err = readTerms(f.policy)
+	return q, err
+}
+
+func readTerms(file string) (grants.PolicyTerms, error) {
+	text, err := os.ReadFile(file)
 	if err != nil {
-		return q, err
+		return grants.PolicyTerms{}, err
 	}
-	q.Terms, err = grants.ParsePolicyTerms(text)
-	return q, cli.With(cli.Config, err)
+	terms, err := grants.ParsePolicyTerms(text)
+	return terms, cli.With(cli.Config, err)
 }
 
 // grantLine is a grant as list and show print it.
@@ -108,17 +117,25 @@ type grantLine struct {
 	Purposes   []string       `json:"purposes"`
 	Scope      []string       `json:"scope"`
 	Words      []string       `json:"words"`
+	State      string         `json:"state"` // as in status
 	Grant      jsontext.Value `json:"grant,omitzero"`
 	Policy     jsontext.Value `json:"policy,omitzero"`
+
+	Revocations []publisher.RevocationStatus `json:"revocations"`
 }
 
 func lineOf(r *publisher.Relationship) grantLine {
 	g := r.Pair.Grant
-	return grantLine{
+	l := grantLine{
 		GrantID: g.Object.ID, Series: r.Series, Indexer: r.Indexer, Collection: r.Collection,
 		IssuedAt: envelope.At(g.Object.IssuedAt), ExpiresAt: envelope.At(r.Pair.ExpiresAt()),
 		Purposes: g.Body.Purposes.Strings(), Scope: g.Body.Scope.Prefixes, Words: grants.Describe(r.Pair),
+		State: r.State(time.Now()), Revocations: []publisher.RevocationStatus{},
 	}
+	for _, v := range r.Revocations() {
+		l.Revocations = append(l.Revocations, v.Status())
+	}
+	return l
 }
 
 // showGrant prints one grant in words, or with its objects as JSON.
@@ -128,9 +145,12 @@ func (a *app) showGrant(w io.Writer, r *publisher.Relationship) error {
 		l.Grant, l.Policy = r.Pair.Grant.Object.Raw, r.Pair.Policy.Object.Raw
 		return cli.PrintJSON(w, l)
 	}
-	fmt.Fprintf(w, "grant %s\nseries %s, collection %s\n", l.GrantID, l.Series, l.Collection)
+	fmt.Fprintf(w, "grant %s\nseries %s, collection %s: %s\n", l.GrantID, l.Series, l.Collection, l.State)
 	for _, line := range l.Words {
 		fmt.Fprintf(w, "  %s\n", line)
+	}
+	for _, v := range l.Revocations {
+		printRevocation(w, v)
 	}
 	return nil
 }
@@ -150,7 +170,7 @@ func newGrantList(a *app) *cobra.Command {
 					}
 					continue
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s\t%s\t%s\tuntil %s\t%v\n", l.GrantID, l.Indexer, l.Collection, l.ExpiresAt, l.Purposes)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s\t%s\t%s\t%s until %s\t%v\n", l.GrantID, l.Indexer, l.Collection, l.State, l.ExpiresAt, l.Purposes)
 			}
 			return nil
 		}}
@@ -165,4 +185,53 @@ func newGrantShow(a *app) *cobra.Command {
 			}
 			return a.showGrant(cmd.OutOrStdout(), r)
 		}}
+}
+
+func printWarnings(w io.Writer, all []grants.Warning) {
+	for _, x := range all {
+		fmt.Fprintf(w, "publisherd: consider: %s\n", x.Detail)
+	}
+}
+
+func newGrantRenew(a *app) *cobra.Command {
+	var q publisher.RenewRequest
+	var purposes []string
+	var policy string
+	c := &cobra.Command{
+		Use:   "renew ID",
+		Short: "Sign the next grant of a series; what is not said anew stays",
+		Long: "Renew signs the next grant of a series, with its policy. What is not said anew stays as it is. The\n" +
+			"next push rebinds the pages that the indexer holds to it: nothing is sent again, and pages outside\n" +
+			"a narrower scope leave the index.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if _, err := loadConfig(a.dir); err != nil {
+				return err
+			}
+			if len(purposes) > 0 {
+				if q.Purposes, err = grants.ParsePurposes(purposes); err != nil {
+					return cli.With(cli.Usage, err)
+				}
+			}
+			if policy != "" {
+				terms, err := readTerms(policy)
+				if err != nil {
+					return err
+				}
+				q.Terms = &terms
+			}
+			rel, warnings, err := publisher.RenewGrant(a.dir, args[0], q, time.Now())
+			if err != nil {
+				return err
+			}
+			printWarnings(cmd.ErrOrStderr(), warnings)
+			return a.showGrant(cmd.OutOrStdout(), rel)
+		},
+	}
+	fl := c.Flags()
+	fl.DurationVar(&q.Lifetime, "for", 0, "lifetime, at most 2160h; that of the present grant if it is not named")
+	fl.StringArrayVar(&q.Prefixes, "scope", nil, "URL prefix in place of the present ones; may be repeated")
+	fl.StringArrayVar(&purposes, "purpose", nil, "purpose in place of the present ones; may be repeated")
+	fl.StringVar(&policy, "policy", "", "file with the policy's terms, in place of the present ones")
+	return c
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -28,15 +30,20 @@ func newPush(a *app) *cobra.Command {
 					return err
 				}
 			}
-			return a.with(func(p *publisher.Publisher) error {
-				results, err := p.Push(cmd.Context(), o)
-				for _, r := range results {
-					if perr := a.printResult(cmd.OutOrStdout(), r); perr != nil {
-						return errors.Join(err, perr)
-					}
-				}
-				return err
+			values := url.Values{"indexer": {string(o.Indexer)}}
+			if o.AllowMassDelete {
+				values.Set("mass-delete", "")
+			}
+			results, err := ask(cmd.Context(), a, query[[]publisher.Result]{
+				method: http.MethodPost, path: "/push", values: values,
+				store: func(p *publisher.Publisher) ([]publisher.Result, error) { return p.Push(cmd.Context(), o) },
 			})
+			for _, r := range results {
+				if perr := a.printResult(cmd.OutOrStdout(), r); perr != nil {
+					return errors.Join(err, perr)
+				}
+			}
+			return err
 		},
 	}
 	c.Flags().StringVar(&indexer, "indexer", "", "push to this indexer only")
@@ -65,24 +72,24 @@ func (a *app) printResult(w io.Writer, r publisher.Result) error {
 func newStatus(a *app) *cobra.Command {
 	return &cobra.Command{Use: "status", Short: "Show where collections and indexers stand", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(func(p *publisher.Publisher) error {
-				s, err := p.Status()
-				if err != nil {
-					return err
-				}
-				w := cmd.OutOrStdout()
-				if a.json {
-					return cli.PrintJSON(w, s)
-				}
-				fmt.Fprintln(w, s.Identity)
-				for _, c := range s.Collections {
-					fmt.Fprintf(w, "collection %s: %d pages, revision %d\n", c.Name, c.Pages, c.Revision)
-				}
-				for _, x := range s.Indexers {
-					fmt.Fprintf(w, "indexer %s, collection %s: %s until %s, %d pages delivered, %d revisions behind\n",
-						x.Identity, x.Collection, x.State, x.ExpiresAt, x.Pages, x.Backlog)
-				}
-				return nil
+			s, err := ask(cmd.Context(), a, query[publisher.Status]{
+				method: http.MethodGet, path: "/status", store: (*publisher.Publisher).Status,
 			})
+			if err != nil {
+				return err
+			}
+			w := cmd.OutOrStdout()
+			if a.json {
+				return cli.PrintJSON(w, s)
+			}
+			fmt.Fprintln(w, s.Identity)
+			for _, c := range s.Collections {
+				fmt.Fprintf(w, "collection %s: %d pages, revision %d\n", c.Name, c.Pages, c.Revision)
+			}
+			for _, x := range s.Indexers {
+				fmt.Fprintf(w, "indexer %s, collection %s: %s until %s, %d pages delivered, %d revisions behind\n",
+					x.Identity, x.Collection, x.State, x.ExpiresAt, x.Pages, x.Backlog)
+			}
+			return nil
 		}}
 }

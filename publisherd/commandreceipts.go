@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -25,26 +27,26 @@ func newReceipts(a *app) *cobra.Command {
 func newReceiptsList(a *app) *cobra.Command {
 	return &cobra.Command{Use: "list", Short: "List the receipts, oldest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(func(p *publisher.Publisher) error {
-				lines, err := p.Receipts()
-				if err != nil {
-					return err
-				}
-				for _, l := range lines {
-					if a.json {
-						if err := cli.PrintJSON(cmd.OutOrStdout(), l); err != nil {
-							return err
-						}
-						continue
-					}
-					fmt.Fprintf(cmd.OutOrStdout(), "%s\t%s\t%s\t%s\tto revision %d", l.IssuedAt, l.Receipt, l.Indexer, l.Collection, l.Through)
-					for _, e := range l.Entries {
-						fmt.Fprintf(cmd.OutOrStdout(), "\t%s %d", e.Decision, e.Count)
-					}
-					fmt.Fprintln(cmd.OutOrStdout())
-				}
-				return nil
+			lines, err := ask(cmd.Context(), a, query[[]publisher.ReceiptLine]{
+				method: http.MethodGet, path: "/receipts", store: (*publisher.Publisher).Receipts,
 			})
+			if err != nil {
+				return err
+			}
+			for _, l := range lines {
+				if a.json {
+					if err := cli.PrintJSON(cmd.OutOrStdout(), l); err != nil {
+						return err
+					}
+					continue
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%s\t%s\t%s\t%s\tto revision %d", l.IssuedAt, l.Receipt, l.Indexer, l.Collection, l.Through)
+				for _, e := range l.Entries {
+					fmt.Fprintf(cmd.OutOrStdout(), "\t%s %d", e.Decision, e.Count)
+				}
+				fmt.Fprintln(cmd.OutOrStdout())
+			}
+			return nil
 		}}
 }
 
@@ -55,42 +57,54 @@ func newReceiptsShow(a *app) *cobra.Command {
 			if err != nil {
 				return cli.With(cli.Usage, err)
 			}
-			return a.with(func(p *publisher.Publisher) error {
-				raw, err := p.ReceiptFile(id)
-				if err != nil {
-					return err
-				}
-				_, err = cmd.OutOrStdout().Write(raw)
-				return err
+			raw, err := ask(cmd.Context(), a, query[[]byte]{
+				method: http.MethodGet, path: "/receipts/" + id.String(),
+				store: func(p *publisher.Publisher) ([]byte, error) { return p.ReceiptFile(id) },
 			})
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(raw)
+			return err
 		}}
+}
+
+// verified is what receipts verify prints.
+type verified struct {
+	Checked int      `json:"checked"`
+	Failed  []string `json:"failed"`
+}
+
+func verifyReceipts(p *publisher.Publisher) (verified, error) {
+	n, bad, err := p.VerifyReceipts()
+	v := verified{n, make([]string, len(bad))}
+	for i, b := range bad {
+		v.Failed[i] = b.Error()
+	}
+	return v, err
 }
 
 func newReceiptsVerify(a *app) *cobra.Command {
 	return &cobra.Command{Use: "verify", Short: "Evaluate every stored receipt again", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(func(p *publisher.Publisher) error {
-				n, bad, err := p.VerifyReceipts()
-				if err != nil {
-					return err
-				}
-				if a.json {
-					reasons := make([]string, len(bad))
-					for i, b := range bad {
-						reasons[i] = b.Error()
-					}
-					err = cli.PrintJSON(cmd.OutOrStdout(), map[string]any{"checked": n, "failed": reasons})
-				} else {
-					for _, b := range bad {
-						fmt.Fprintln(cmd.OutOrStdout(), b)
-					}
-					_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d receipts checked, %d do not hold\n", n, len(bad))
-				}
-				if err == nil && len(bad) > 0 {
-					err = fmt.Errorf("%w: %d of %d", errBadReceipts, len(bad), n)
-				}
-				return err
+			v, err := ask(cmd.Context(), a, query[verified]{
+				method: http.MethodPost, path: "/receipts/verify", store: verifyReceipts,
 			})
+			if err != nil {
+				return err
+			}
+			if a.json {
+				err = cli.PrintJSON(cmd.OutOrStdout(), v)
+			} else {
+				for _, b := range v.Failed {
+					fmt.Fprintln(cmd.OutOrStdout(), b)
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d receipts checked, %d do not hold\n", v.Checked, len(v.Failed))
+			}
+			if err == nil && len(v.Failed) > 0 {
+				err = fmt.Errorf("%w: %d of %d", errBadReceipts, len(v.Failed), v.Checked)
+			}
+			return err
 		}}
 }
 
@@ -105,17 +119,18 @@ func newEvidence(a *app) *cobra.Command {
 					return err
 				}
 			}
-			return a.with(func(p *publisher.Publisher) error {
-				raw, err := p.Evidence(args[0], who)
-				if err != nil {
-					return err
-				}
-				if out == "" || out == "-" {
-					_, err = cmd.OutOrStdout().Write(raw)
-					return err
-				}
-				return durable.WriteFile(out, raw, 0o644)
+			raw, err := ask(cmd.Context(), a, query[[]byte]{
+				method: http.MethodGet, path: "/evidence", values: url.Values{"url": {args[0]}, "indexer": {string(who)}},
+				store: func(p *publisher.Publisher) ([]byte, error) { return p.Evidence(args[0], who) },
 			})
+			if err != nil {
+				return err
+			}
+			if out == "" || out == "-" {
+				_, err = cmd.OutOrStdout().Write(raw)
+				return err
+			}
+			return durable.WriteFile(out, raw, 0o644)
 		}}
 	c.Flags().StringVarP(&out, "output", "o", "", "file to write; standard output if none is named")
 	c.Flags().StringVar(&indexer, "indexer", "", "the indexer whose acknowledgement is meant")

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/viper"
 
@@ -20,7 +22,11 @@ const configFile = "publisherd.yaml"
 // config is publisherd.yaml. A flag wins over the environment
 // (PUBLISHERD_LOG_LEVEL …), that over the file, and that over the default.
 type config struct {
-	LogLevel slog.Level
+	LogLevel string        `mapstructure:"log_level"`
+	Rescan   time.Duration `mapstructure:"rescan_interval"`
+	Admin    string        `mapstructure:"admin"`
+
+	level slog.Level
 }
 
 // configError is a mistake in the configuration.
@@ -33,6 +39,14 @@ const configTemplate = `# publisherd: the publishing side. Each setting is shown
 # The environment wins over this file: PUBLISHERD_LOG_LEVEL=debug, and so on.
 # Sources, trusted indexers and grants are files of their own beside this one;
 # use the commands "source", "trust" and "grant".
+
+# How often "run" scans each collection, even if nothing seems to have changed.
+# Changes of files are noticed within seconds; this finds what went unnoticed.
+# rescan_interval: 5m
+
+# Where "run" serves /healthz and /readyz, as host:port; keep it on loopback.
+# "off" opens no port.
+# admin: off
 
 # What is logged: debug, info, warn or error.
 # log_level: warn
@@ -50,6 +64,8 @@ func writeConfig(dir string) error {
 func loadConfig(dir string) (config, error) {
 	v := viper.New()
 	v.SetDefault("log_level", "warn")
+	v.SetDefault("rescan_interval", "5m")
+	v.SetDefault("admin", "off")
 	v.SetEnvPrefix("publisherd")
 	v.AutomaticEnv()
 	v.SetConfigFile(filepath.Join(dir, configFile))
@@ -59,15 +75,25 @@ func loadConfig(dir string) (config, error) {
 		}
 		return config{}, &configError{fmt.Errorf("%s: %w", configFile, err)}
 	}
-	var raw struct {
-		LogLevel string `mapstructure:"log_level"`
-	}
-	if err := v.UnmarshalExact(&raw); err != nil {
+	var c config
+	if err := v.UnmarshalExact(&c); err != nil {
 		return config{}, &configError{fmt.Errorf("%s: %s", configFile, strings.Join(strings.Fields(err.Error()), " "))}
 	}
-	var c config
-	if err := c.LogLevel.UnmarshalText([]byte(raw.LogLevel)); err != nil {
-		return config{}, &configError{fmt.Errorf("log_level: %w", err)}
+	return c, c.check()
+}
+
+func (c *config) check() error {
+	if err := c.level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		return &configError{fmt.Errorf("log_level: %w", err)}
 	}
-	return c, nil
+	if c.Rescan < time.Second || c.Rescan > 24*time.Hour {
+		return &configError{fmt.Errorf("rescan_interval: %s, want 1s to 24h", c.Rescan)}
+	}
+	if c.Admin == "off" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(c.Admin); err != nil {
+		return &configError{fmt.Errorf("admin: %w", err)}
+	}
+	return nil
 }

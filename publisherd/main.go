@@ -1,5 +1,9 @@
 // Publisherd pushes what its owner publishes to the indexers that its owner
-// chose. It opens no port.
+// chose. It opens no port, unless its owner wants its health to be asked for.
+//
+// Commands that need the store are answered by the daemon of the folder while
+// it runs, with the same words and the same exit code
+// (TestErrorsKeepTheirCodesAcrossTheSocket).
 package main
 
 import (

@@ -29,14 +29,15 @@ func newRoot() *cobra.Command {
 		Use:   "publisherd",
 		Short: "Push your pages to the indexers that you chose, with proof of consent and of delivery",
 		Long: "publisherd dials out over mutual TLS to the indexers that its owner chose, shows each a signed\n" +
-			"grant and policy, pushes what changed, and keeps a receipt for everything. It opens no port.",
+			"grant and policy, pushes what changed, and keeps a receipt for everything. It opens no port\n" +
+			"unless --admin asks for one.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.PersistentFlags().StringVar(&a.dir, "dir", ".", "folder of configuration, keys and store")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON, one object a line")
 	root.AddCommand(
-		newInit(a), newCard(a), newTrust(a), newSource(a), newGrant(a), newPush(a), newStatus(a),
+		newInit(a), newCard(a), newTrust(a), newSource(a), newGrant(a), newPush(a), newRun(a), newStatus(a),
 		newReceipts(a), newEvidence(a), newCheckConfig(a), cli.VersionCommand(),
 	)
 	return root
@@ -48,17 +49,7 @@ func (a *app) open() (*publisher.Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return publisher.Open(publisher.Config{Dir: a.dir, Log: newLogger(os.Stderr, c.LogLevel)})
-}
-
-// with runs f on the opened publisher.
-func (a *app) with(f func(p *publisher.Publisher) error) (err error) {
-	p, err := a.open()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	return f(p)
+	return publisher.Open(publisher.Config{Dir: a.dir, Log: newLogger(os.Stderr, c.level)})
 }
 
 // newLogger writes text to a terminal and JSON elsewhere.
@@ -81,7 +72,8 @@ func exitCode(err error) cli.Code {
 		return coded.Code
 	case errors.As(err, &config):
 		return cli.Config
-	case errors.As(err, &refused) && refused.RetryMS > 0, errors.Is(err, durable.ErrLocked), errors.Is(err, publisher.ErrDraining):
+	case errors.As(err, &refused) && refused.RetryMS > 0, errors.Is(err, durable.ErrLocked), errors.Is(err, publisher.ErrDraining),
+		errors.Is(err, publisher.ErrStopping):
 		return cli.Temporary
 	case errors.As(err, &refused), errors.As(err, &reason):
 		return cli.Refused

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # The whole of it in one go, on this machine: two identities in ./demo, a push
-# of testdata/site, the receipt, the audit, an edit pushed as a delta, and a
-# push with nothing to say. Exits 0 when every step did what it should.
+# of testdata/site, the receipt, the audit, an edit pushed as a delta, a push
+# with nothing to say, a kill -9 in the middle, a revocation with both
+# acknowledgements, and the audit of it all. Exits 0 when every step did what it
+# should.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH=$PWD/bin:$PATH
@@ -60,9 +62,37 @@ step "Nothing to say: nothing goes"
 publisherd push --json --dir demo/publisher | tee demo/empty.json
 grep -q '"sent":0,' demo/empty.json
 
-step "The indexer stops; every receipt still holds"
+step "A kill -9 in the middle: the indexer dies while pages are on their way"
+for page in demo/site/docs/*.html demo/site/notes/*.html; do
+  sed -i 's#</body>#<p>Edited before the accident.</p></body>#' "$page"
+done
+publisherd push --dir demo/publisher >demo/killed.txt 2>&1 &
+push=$!
+kill -9 "$indexer"
+wait "$push" && printf 'the push was faster than the kill\n' || printf 'the push was cut off\n'
+wait "$indexer" 2>/dev/null || true
+rm -f demo/indexer/run.json
+INDEXERD_LISTEN=$listen INDEXERD_PUBLIC=$public indexerd run --dir demo/indexer 2>>demo/indexer.log &
+indexer=$!
+for _ in $(seq 300); do [ -s demo/indexer/run.json ] && break; sleep 0.1; done
+run publisherd push --dir demo/publisher
+publisherd push --json --dir demo/publisher | tee demo/after.json
+grep -q '"sent":0,' demo/after.json
+run publisherd receipts verify --dir demo/publisher
+
+step "The publisher takes its consent back, and has everything deleted"
+grant=$(publisherd grant list --json --dir demo/publisher | sed -n 's/.*"grant_id":"\([^"]*\)".*/\1/p')
+run publisherd grant revoke "$grant" --disposition delete --dir demo/publisher
+indexerd status --json --dir demo/indexer | tee demo/revoked.json
+grep -q '"pages":0,' demo/revoked.json
+run publisherd status --dir demo/publisher
+
+step "The audit of the whole: delivery then, deletion now, one unbroken log"
+run auditor verify demo/evidence.json --key demo/indexer.card.json --key demo/publisher.card.json --log "http://$public"
+run publisherd receipts verify --dir demo/publisher
+
+step "The indexer stops"
 kill -TERM "$indexer"
 wait "$indexer"
 trap - EXIT
-run publisherd receipts verify --dir demo/publisher
 printf '\nAll of it is in ./demo: look around.\n'

@@ -11,4 +11,17 @@
 //     writer, in commit order (TestSupersededGrantIsRefusedInCommitOrder).
 //   - A refused batch changes no state (TestRefusedBatchChangesNothing).
 //   - No payload lies in the store in the clear (TestPayloadsAreSealed).
+//   - A revocation that was answered has stopped acquisition and every exit,
+//     for good, over whatever way it came (TestRevocationStopsEverything,
+//     TestRevocationThatCameFirstStopsTheGrant).
+//   - A deletion goes on where it was interrupted, and is acknowledged once, when
+//     nothing that is left opens what was stored (TestDeletionResumes,
+//     TestDeletedPayloadCannotBeRead).
+//   - A page goes out only while the grant under which it is held, and the
+//     newest one, hold it: seriesRecord.allowed is the one way out
+//     (TestExpiryClosesAtItsSecondAndIsLoggedOnce, TestRebindNarrowsTheState).
+//
+// A series record is written in Prepare alone, never in Finish: what one
+// proposal's Finish writes is merged behind what a later one of the same group
+// has prepared (TestRevocationAndBatchOfOneGroupBothCount).
 package indexer

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/time/rate"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
@@ -61,7 +62,9 @@ type Indexer struct {
 	tlog  *translog.Log
 	keys  *dataKeys
 
+	tender   tender
 	sessions registry
+	posts    *rate.Limiter // of revocations on the public side
 	slots    chan struct{} // one for each batch being worked on
 	segment  atomic.Uint64 // the last segment number given
 	decoder  *zstd.Decoder
@@ -89,7 +92,7 @@ func Open(c Config) (_ *Indexer, err error) {
 	x := &Indexer{
 		cfg: c, log: c.Log, keys: newDataKeys(filepath.Join(c.Dir, "keys", "data")),
 		sessions: registry{byName: make(map[envelope.Name]*member)}, slots: make(chan struct{}, c.Limits.Batches),
-		halted: make(chan struct{}),
+		posts: rate.NewLimiter(postsPerSecond, postsAtOnce), halted: make(chan struct{}),
 	}
 	if err := checkFrozen(c.Dir); err != nil {
 		return nil, err
@@ -116,6 +119,7 @@ func Open(c Config) (_ *Indexer, err error) {
 		x.decoder.Close()
 		return nil, err
 	}
+	x.tender.start(x)
 	return x, nil
 }
 
@@ -160,8 +164,10 @@ func (x *Indexer) lastSegment() (uint64, error) {
 	return last, nil
 }
 
-// Close ends the sessions, then the log, then the store.
+// Close ends the sessions, then the log, then the store. A deletion that is
+// under way goes on when the indexer is opened again.
 func (x *Indexer) Close() error {
+	x.tender.close()
 	x.sessions.endAll(errShutdown)
 	x.readers.Wait()
 	err := x.tlog.Close()

@@ -37,12 +37,14 @@ type item struct {
 type ingest struct {
 	s        *session
 	held     *held
+	pair     grants.Pair // under which the batch is offered
 	manifest *envelope.Object
 	body     translog.Manifest
 	items    []item
 	segment  uint64
+	frame    []byte // as it came
+	dataKey  uint32 // generation of the key that sealed it
 	sealed   []byte
-	frameLen int
 
 	rec      *seriesRecord
 	plan     *state.Plan
@@ -84,6 +86,9 @@ func (in *ingest) Prepare(tx *translog.Tx) error {
 	if in.plan.Root() != in.body.StateAfter {
 		return refuse(grants.ErrState, "the batch leads to state %s, the manifest says %s", in.plan.Root(), in.body.StateAfter)
 	}
+	if err := in.reseal(); err != nil {
+		return err
+	}
 	if err := in.write(tx); err != nil {
 		return err
 	}
@@ -115,13 +120,55 @@ func (in *ingest) recheck(tx *translog.Tx) error {
 		}
 		return refuse(grants.ErrConflict, "revisions %d to %d were offered before, as batch %s", m.From, m.Through, before.BatchID)
 	}
-	if m.GrantID != in.rec.Grant.ID {
-		return refuse(grants.ErrSuperseded, "grant %s is in force", in.rec.Grant.ID)
-	}
-	if err := in.held.pair.Fresh(tx.Now()); err != nil {
+	if err := in.checkGrant(tx); err != nil {
 		return err
 	}
 	return in.checkCursor()
+}
+
+// checkGrant admits the batch under the newest grant, or under the one that the
+// state is held by as long as no renewal has taken it over (UZPIF-OI 10.1). A
+// state that another grant holds is taken over by a rebind first; only a new
+// journal epoch, in which all is compared anew, does so by itself.
+func (in *ingest) checkGrant(tx *translog.Tx) error {
+	id, rec, g := in.body.GrantID, in.rec, in.pair.Grant
+	if err := in.checkRevocations(tx); err != nil {
+		return err
+	}
+	switch {
+	case id != rec.Grant.ID && id != rec.Bound:
+		return refuse(grants.ErrSuperseded, "grant %s is in force", rec.Grant.ID)
+	case id != rec.Bound && !rec.Bound.IsZero() && in.body.JournalEpoch == rec.JournalEpoch:
+		return refuse(grants.ErrState, "the state is held under grant %s; grant %s takes it over by a rebind", rec.Bound, g.Object.ID)
+	}
+	return in.pair.Fresh(tx.Now())
+}
+
+// checkRevocations refuses a batch whose grant is revoked, one with a page that
+// is, and every batch while a deletion is under way.
+func (in *ingest) checkRevocations(tx *translog.Tx) error {
+	g := in.pair.Grant
+	revs, err := revocationsOf(tx.Batch(), g)
+	if err != nil {
+		return err
+	}
+	if err := errRevokedWhole(g, revs); err != nil {
+		return err
+	}
+	if in.rec.Deletions > 0 {
+		return &refusal{reason: grants.ErrRevoked, detail: "a deletion is under way", retryMS: retryDeletion}
+	}
+	if len(revs) == 0 {
+		return nil
+	}
+	for i := range in.items {
+		if it := &in.items[i]; it.op == translog.OpPut {
+			if err := errRevokedPage(g, revs, it.url); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // checkCursor requires the batch to begin where the series stands.
@@ -192,6 +239,9 @@ func setsOf(items []item) []decisionSet {
 			sets = append(sets, s)
 		}
 	}
+	if len(items) == 0 { // the end of a reconciliation: the cursor moves alone
+		sets = append(sets, decisionSet{decision: translog.Update, status: translog.Reconciled})
+	}
 	return sets
 }
 
@@ -208,8 +258,10 @@ func (in *ingest) changes() []state.Item {
 // write adds segment, catalogue, state and cursor to the commit.
 func (in *ingest) write(tx *translog.Tx) error {
 	b, rec, m := tx.Batch(), in.rec, &in.body
-	if err := b.Set(segmentKey(rec.SID, in.segment), in.sealed); err != nil {
-		return err
+	if len(in.items) > 0 {
+		if err := b.Set(segmentKey(rec.SID, in.segment), in.sealed); err != nil {
+			return err
+		}
 	}
 	if err := in.plan.Apply(b); err != nil {
 		return err
@@ -226,6 +278,7 @@ func (in *ingest) write(tx *translog.Tx) error {
 		rec.PastEpochs = append(rec.PastEpochs, rec.JournalEpoch)
 	}
 	rec.JournalEpoch, rec.Revision, rec.State = m.JournalEpoch, m.Through, in.plan.Root()
+	rec.bind(in.pair.Grant)
 	return rec.write(b)
 }
 
@@ -251,7 +304,7 @@ func (in *ingest) writeItem(tx *translog.Tx, it *item, place int) error {
 		row.Reason = string(it.reason)
 		rec.Refused++
 	} else {
-		row.Held, row.Segment, row.Offset, row.Length = true, in.segment, it.offset, it.length
+		row.Held, row.Segment, row.Offset, row.Length, row.DataKey = true, in.segment, it.offset, it.length, in.dataKey
 		rec.Pages++
 		rec.PayloadBytes += it.length
 	}
@@ -264,7 +317,7 @@ func (in *ingest) setIndex(d translog.Decision) int {
 
 // appendEntries adds one entry for each decision set.
 func (in *ingest) appendEntries(tx *translog.Tx) error {
-	m, g, rec := &in.body, in.held.pair.Grant, in.rec
+	m, g, rec := &in.body, in.pair.Grant, in.rec
 	commitment := rec.leafKey().StateCommitment(m.JournalEpoch, m.Through, in.plan.Root())
 	for i, s := range in.sets {
 		if err := tx.Batch().Set(grantEntryKey(m.GrantID, tx.NextIndex()), nil); err != nil {
@@ -289,7 +342,7 @@ func (in *ingest) Finish(tx *translog.Tx, c *translog.Committed) error {
 	if in.answered != nil {
 		return nil
 	}
-	m, g, rec := &in.body, in.held.pair.Grant, in.rec
+	m, g, rec := &in.body, in.pair.Grant, in.rec
 	body := translog.Receipt{
 		BatchID: in.manifest.ID, CollectionRef: m.CollectionRef, From: m.From, GrantID: m.GrantID, Indexer: in.s.x.local.Name(),
 		JournalEpoch: m.JournalEpoch, PolicyHash: g.Body.PolicyHash, Publisher: m.Publisher, Purposes: g.Body.Purposes.Strings(),
@@ -297,10 +350,7 @@ func (in *ingest) Finish(tx *translog.Tx, c *translog.Committed) error {
 		Checkpoint: translog.CheckpointRef{ObjectID: c.Checkpoint.ID, Root: c.Tree.Root, Size: c.Tree.Size},
 	}
 	for i, e := range c.Entries {
-		set := translog.SetOf(in.sets[i].leaves)
-		body.Entries = append(body.Entries, translog.EntryRef{
-			Count: set.Count, Decision: in.sets[i].decision, Index: e.Sequence, ObjectID: e.ID, Root: set.Root,
-		})
+		body.Entries = append(body.Entries, entryRef(e, in.sets[i].decision, translog.SetOf(in.sets[i].leaves)))
 	}
 	receipt, err := tx.Sign(envelope.Header{
 		Type: envelope.Receipt, Subject: rec.subject(g), Audience: m.Publisher, Sequence: c.Entries[0].Sequence,
@@ -308,6 +358,5 @@ func (in *ingest) Finish(tx *translog.Tx, c *translog.Committed) error {
 	if err != nil {
 		return err
 	}
-	rec.Receipt = receipt.ID
-	return errors.Join(rec.write(tx.Batch()), in.keepAnswer(tx.Batch(), receipt, c))
+	return errors.Join(writeReceipt(tx.Batch(), rec.SID, receipt.ID), in.keepAnswer(tx.Batch(), receipt, c))
 }

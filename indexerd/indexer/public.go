@@ -12,8 +12,9 @@ import (
 // what counts, and has them all.
 const maxGrantEntries = 100_000
 
-// Public is the read-only side for everybody: the log, the identity card, and
-// which entries speak of a grant (UZPIF-OI 9.1).
+// Public is the side for everybody: the log, the identity card, and which
+// entries speak of a grant, all to be read (UZPIF-OI 9.1); and where a publisher
+// may hand in a revocation that it cannot bring in a session (UZPIF-OI 12.6).
 func (x *Indexer) Public() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", x.tlog.Handler())
@@ -23,6 +24,7 @@ func (x *Indexer) Public() http.Handler {
 		w.Write(x.local.Card.Object.Raw)
 	})
 	mux.HandleFunc("GET /grant/{file}", x.serveGrant)
+	mux.HandleFunc("POST /revocation", x.serveRevocation)
 	return mux
 }
 

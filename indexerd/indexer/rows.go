@@ -27,6 +27,10 @@ import (
 //	B sid batch key           answered batch
 //	b sid batch_id            batch key
 //	X grant_id index          a log entry under the grant
+//	Z sid                     object_id of the last receipt
+//	V publisher 00 revocation revocation
+//	A revocation sid kind     acknowledgement
+//	J sid revocation          a deletion that is not done
 func seriesKey(publisher envelope.Name, series string) []byte {
 	k := append([]byte{'R'}, publisher...)
 	return append(append(k, 0), series...)
@@ -73,10 +77,32 @@ type seriesRecord struct {
 	PastEpochs   []uint64      `json:"past_epochs,omitempty"` // refused from now on
 	Revision     uint64        `json:"revision"`
 	State        envelope.Hash `json:"state"`
-	Receipt      envelope.Hash `json:"receipt,omitzero"`
 	Pages        uint64        `json:"pages"` // whose payload is held
 	PayloadBytes uint64        `json:"payload_bytes"`
 	Refused      uint64        `json:"refused"` // excluded items, ever
+
+	// Bound is the grant under which the state is held: that of the last batch
+	// or rebind; zero while nothing is held.
+	Bound envelope.Hash `json:"bound,omitzero"`
+	// Expired is the grant whose expiry is logged and has closed the series.
+	Expired envelope.Hash `json:"expired,omitzero"`
+	// Revoked is the strictest revocation of all that is held.
+	Revoked *revokedRecord `json:"revoked,omitempty"`
+	// Partial are revocations of some of the pages, by their arrival.
+	Partial []revokedRecord `json:"partial,omitempty"`
+	// Deletions counts those under way; nothing is accepted meanwhile.
+	Deletions uint32 `json:"deletions,omitzero"`
+	// DataKey is the generation of the data key that seals what comes.
+	DataKey uint32 `json:"data_key,omitzero"`
+}
+
+// A revokedRecord is what a revocation did to a series.
+type revokedRecord struct {
+	ID          envelope.Hash      `json:"revocation_id"`
+	Disposition grants.Disposition `json:"disposition"`
+	At          envelope.Time      `json:"at"`
+	Deleted     bool               `json:"deleted,omitzero"` // the deletion is done
+	Count       uint64             `json:"count"`            // pages stopped, then pages deleted
 }
 
 func (r *seriesRecord) leafKey() translog.LeafKey { return r.LeafKey }
@@ -102,6 +128,7 @@ type catalogueRow struct {
 	Segment      uint64        `json:"segment,omitzero"`
 	Offset       uint64        `json:"offset,omitzero"` // in the decompressed frame
 	Length       uint64        `json:"length,omitzero"`
+	DataKey      uint32        `json:"data_key,omitzero"` // generation of the key that seals the segment
 	GrantID      envelope.Hash `json:"grant_id"`
 	Entry        uint64        `json:"entry"` // log index
 	Place        int           `json:"place"` // in that entry's set
@@ -111,8 +138,15 @@ type catalogueRow struct {
 type deletedRow struct {
 	JournalEpoch uint64 `json:"journal_epoch"`
 	Revision     uint64 `json:"revision"`
-	Entry        uint64 `json:"entry"`
-	Place        int    `json:"place"`
+	Entry        uint64 `json:"entry,omitzero"`
+	Place        int    `json:"place,omitzero"`
+	// A page that a revocation deleted names it in place of entry and place:
+	// its entry is that of the acknowledgement, its place that of its hash among
+	// the rows of the same revocation. Its leaf could not be made again without
+	// the URL; Unheld pages have none.
+	Revocation envelope.Hash `json:"revocation,omitzero"`
+	Leaf       [32]byte      `json:"leaf,omitzero"`
+	Unheld     bool          `json:"unheld,omitzero"`
 }
 
 // An answeredBatch is a batch with its answer, kept for as long as receipts.
@@ -180,15 +214,45 @@ func seriesOf(r durable.Reader, publisher envelope.Name) ([]*seriesRecord, error
 	return all, nil
 }
 
-// readPair reads the grant and policy in force for a series.
+// readPair reads the newest grant of a series with its policy.
 func readPair(r durable.Reader, rec *seriesRecord) (grants.Pair, error) {
-	g, err := r.Get(objectKey(rec.Grant.ID))
+	return pairOf(r, rec.Grant.ID)
+}
+
+// pairOf reads a grant that is held, and the policy that it names.
+func pairOf(r durable.Reader, id envelope.Hash) (grants.Pair, error) {
+	raw, err := r.Get(objectKey(id))
 	if err != nil {
-		return grants.Pair{}, fmt.Errorf("grant %s: %w", rec.Grant.ID, err)
+		return grants.Pair{}, fmt.Errorf("grant %s: %w", id, err)
 	}
-	p, err := r.Get(objectKey(rec.Policy.ID))
+	g, err := grants.ReadGrant(raw)
 	if err != nil {
-		return grants.Pair{}, fmt.Errorf("policy %s: %w", rec.Policy.ID, err)
+		return grants.Pair{}, fmt.Errorf("grant %s: %w", id, err)
 	}
-	return grants.ReadPair(g, p)
+	p, err := r.Get(objectKey(g.Body.PolicyHash))
+	if err != nil {
+		return grants.Pair{}, fmt.Errorf("policy %s: %w", g.Body.PolicyHash, err)
+	}
+	return grants.ReadPair(raw, p)
+}
+
+// readReceipt is the object_id of the series' last receipt, zero if none. It is
+// no part of the series record, which only Prepare may write: what Finish adds
+// is merged behind the records of later proposals of its group.
+func readReceipt(r durable.Reader, sid uint32) (envelope.Hash, error) {
+	raw, err := r.Get(sidKey('Z', sid))
+	if errors.Is(err, durable.ErrNotFound) {
+		return envelope.Hash{}, nil
+	}
+	if err == nil && len(raw) != 32 {
+		err = fmt.Errorf("the last receipt's row holds %d octets", len(raw))
+	}
+	if err != nil {
+		return envelope.Hash{}, err
+	}
+	return envelope.Hash(raw), nil
+}
+
+func writeReceipt(b *durable.Batch, sid uint32, id envelope.Hash) error {
+	return b.Set(sidKey('Z', sid), id[:])
 }

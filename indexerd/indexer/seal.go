@@ -18,9 +18,10 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
-// dataKeys holds the data keys: one file a series in keys/data/, readable by
-// the owner only, apart from the store. Destroying the file makes every
-// payload of the series unreadable, in the store and in its backups.
+// dataKeys holds the data keys: one file a series and generation in keys/data/,
+// readable by the owner only, apart from the store. Destroying the file makes
+// every payload sealed with it unreadable, in the store and in its backups. A
+// deletion begins a new generation.
 type dataKeys struct {
 	dir string
 
@@ -37,16 +38,20 @@ func newDataKeys(dir string) *dataKeys {
 // be read any more.
 var ErrNoDataKey = errors.New("the data key of this series is gone")
 
-func dataKeyName(publisher envelope.Name, series string) string {
+func dataKeyName(publisher envelope.Name, series string, generation uint32) string {
 	h := envelope.TaggedHash("uzpif-oi/data-key-name/v1", seriesKey(publisher, series))
-	return hex.EncodeToString(h[:16]) + ".key"
+	name := hex.EncodeToString(h[:16])
+	if generation > 0 {
+		name = fmt.Sprintf("%s-%d", name, generation)
+	}
+	return name + ".key"
 }
 
 // aead gives the series' cipher. With create, a missing key is drawn; the file
 // and its folder are synced before it is used, and so before the first commit
 // that depends on it.
-func (d *dataKeys) aead(publisher envelope.Name, series string, create bool) (cipher.AEAD, error) {
-	name := dataKeyName(publisher, series)
+func (d *dataKeys) aead(publisher envelope.Name, series string, generation uint32, create bool) (cipher.AEAD, error) {
+	name := dataKeyName(publisher, series, generation)
 	d.aeadsMu.Lock()
 	defer d.aeadsMu.Unlock()
 	if a, ok := d.aeads[name]; ok {
@@ -73,6 +78,24 @@ func (d *dataKeys) aead(publisher envelope.Name, series string, create bool) (ci
 	}
 	d.aeads[name] = a
 	return a, nil
+}
+
+// destroy makes away with every key of the series before generation keep. It
+// returns once that is durable; keys that are gone already are no error.
+func (d *dataKeys) destroy(publisher envelope.Name, series string, keep uint32) error {
+	d.aeadsMu.Lock()
+	defer d.aeadsMu.Unlock()
+	for generation := range keep {
+		name := dataKeyName(publisher, series, generation)
+		delete(d.aeads, name)
+		if err := os.Remove(filepath.Join(d.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := durable.SyncDir(d.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // segmentData is what a sealed segment is bound to.

@@ -49,9 +49,13 @@ func (x *Indexer) NewServer() *grpc.Server {
 	return s
 }
 
-// Serve accepts sessions on l until ctx ends, then ends them and stops.
+// Serve accepts sessions on l until ctx ends. Then it asks the publishers to
+// come back, lets what is in flight finish for at most 10 s, and ends what is
+// left.
 func (x *Indexer) Serve(ctx context.Context, s *grpc.Server, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() {
+		told, atWork := x.sessions.drain(drainTime)
+		x.log.Info("drained", "sessions", told, "at_work", atWork, "left", x.sessions.count())
 		x.sessions.endAll(errShutdown)
 		s.Stop()
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
@@ -49,9 +50,13 @@ func (s *session) announced(ctx context.Context, f *oiv1.Announce) error {
 		result.Refusals = append(result.Refusals, &oiv1.Refusal{Series: r.Series, GrantId: r.GrantID[:], Reason: string(r.Reason), Detail: r.Detail})
 	}
 	for _, h := range s.live {
-		result.Collections = append(result.Collections, h.rec.wireState())
+		c, err := h.rec.wireState(s.x.store)
+		if err != nil {
+			return err
+		}
+		result.Collections = append(result.Collections, c)
 	}
-	return s.link.Send(ctx, &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_AnnounceResult{AnnounceResult: result}})
+	return s.link.Urgent(ctx, &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_AnnounceResult{AnnounceResult: result}})
 }
 
 func (s *session) verifier() grants.Verifier {
@@ -61,12 +66,16 @@ func (s *session) verifier() grants.Verifier {
 	}
 }
 
-func (r *seriesRecord) wireState() *oiv1.CollectionState {
+func (r *seriesRecord) wireState(rd durable.Reader) (*oiv1.CollectionState, error) {
 	c := &oiv1.CollectionState{Series: r.Series, JournalEpoch: r.JournalEpoch, Revision: r.Revision, StateRoot: r.State[:]}
-	if !r.Receipt.IsZero() {
-		c.Receipt = r.Receipt[:]
+	receipt, err := readReceipt(rd, r.SID)
+	if !receipt.IsZero() {
+		c.Receipt = receipt[:]
 	}
-	return c
+	if !r.Bound.IsZero() {
+		c.BoundGrant = r.Bound[:]
+	}
+	return c, err
 }
 
 // An offer is a grant with its policy, as presented or as held already.
@@ -108,6 +117,10 @@ func (s *session) offers(a *grants.Announcement, f *oiv1.Announce) ([]offer, []g
 		o.secret = secrets[o.pair.Grant.Body.Series]
 		offers = append(offers, o)
 	}
+	// Of two grants of one series the newer one comes last, and counts.
+	slices.SortStableFunc(offers, func(a, b offer) int {
+		return a.pair.Grant.Object.Position().Compare(b.pair.Grant.Object.Position())
+	})
 	return offers, refusals, nil
 }
 
@@ -148,12 +161,13 @@ func (s *session) object(id envelope.Hash, presented map[envelope.Hash][]byte) (
 // into the session.
 func (s *session) admit(ctx context.Context, offers []offer) ([]grants.Refusal, error) {
 	p := &admission{s: s, offers: offers}
+	var err error
 	if p.isKnown(s.x.store) {
-		err := p.check(s.x.store)
-		if err != nil {
-			return nil, err
-		}
-	} else if err := s.x.tlog.Commit(ctx, p); err != nil && len(p.refusals) == 0 {
+		err = p.check(s.x.store)
+	} else {
+		err = s.x.tlog.Commit(ctx, p)
+	}
+	if err != nil && len(p.refusals) == 0 {
 		return nil, err
 	}
 	if len(p.refusals) > 0 {
@@ -202,6 +216,8 @@ func (p *admission) check(r durable.Reader) error {
 				return err
 			}
 			p.refusals = append(p.refusals, grants.RefusalOf(o.pair.Grant.Body.Series, o.pair.Grant.Object.ID, err))
+		} else if !slices.Contains(all, rec) {
+			all = append(all, rec)
 		}
 		p.recs = append(p.recs, rec)
 	}
@@ -223,6 +239,13 @@ func (p *admission) checkOne(r durable.Reader, o offer, all []*seriesRecord) (*s
 	if err := g.Body.Scope.CheckOrigins(origins); err != nil {
 		return nil, err
 	}
+	revs, err := revocationsOf(r, g)
+	if err != nil {
+		return nil, err
+	}
+	if err := errRevokedWhole(g, revs); err != nil {
+		return nil, err
+	}
 	var rec *seriesRecord
 	for _, other := range all {
 		if other.Series == g.Body.Series {
@@ -239,12 +262,21 @@ func (p *admission) checkOne(r durable.Reader, o offer, all []*seriesRecord) (*s
 	return rec, rec.advance(o)
 }
 
+// checkOverlap refuses a scope that meets that of another series which is live:
+// its grant is in force, or it holds pages that no revocation has closed.
 func (p *admission) checkOverlap(r durable.Reader, g *grants.Grant, other *seriesRecord) error {
+	if other.SID == 0 {
+		return nil // announced beside this one, and compared with it already
+	}
 	pair, err := readPair(r, other)
 	if err != nil {
 		return err
 	}
-	live := pair.Fresh(p.s.x.cfg.Now()) == nil || other.Pages > 0
+	err = inForce(r, pair, p.s.x.cfg.Now())
+	if err != nil && grants.ReasonOf(err) == "" {
+		return err
+	}
+	live := err == nil || other.Pages > 0 && other.Revoked == nil
 	if live && grants.Overlaps(g.Body.Scope, pair.Grant.Body.Scope) {
 		return refuse(grants.ErrOverlap, "series %s", other.Series)
 	}
@@ -285,6 +317,9 @@ func (r *seriesRecord) advance(o offer) error {
 	}
 	if newGrant {
 		r.Grant = o.pair.Grant.Object.Position()
+		if r.Expired != r.Bound {
+			r.Expired = envelope.Hash{} // a renewal that had ended before what it renewed
+		}
 	}
 	if newPolicy {
 		r.Policy = o.pair.Policy.Object.Position()
@@ -302,7 +337,7 @@ func (p *admission) Prepare(tx *translog.Tx) error {
 		return err
 	}
 	for i, rec := range p.recs {
-		if rec.SID == 0 {
+		if rec.SID == 0 { // two offers of one series share their record
 			sid, err := nextSID(b)
 			if err != nil {
 				return err

@@ -65,8 +65,8 @@ func (s *session) batch(ctx context.Context, f *oiv1.Batch) error {
 		id = o.ID
 	}
 	s.x.log.Warn("batch refused", "publisher", s.peer.Card.Identity, "series", f.Series, "reason", r.reason, "detail", r.detail)
-	return s.link.Send(ctx, batchResult(&oiv1.BatchResult{
-		Series: f.Series, BatchId: id[:], Refused: &oiv1.Fault{Reason: string(r.reason), Detail: r.detail, RetryMs: r.retryMS},
+	return s.link.Urgent(ctx, batchResult(&oiv1.BatchResult{
+		Series: f.Series, BatchId: id[:], Refused: r.fault(),
 	}))
 }
 
@@ -141,19 +141,24 @@ func (s *session) ingest(f *oiv1.Batch, frame []byte) (*ingest, error) {
 	if h == nil {
 		return nil, refuse(grants.ErrNoGrant, "series %.80q was not announced in this session", f.Series)
 	}
-	in := &ingest{s: s, held: h, frameLen: len(frame)}
+	in := &ingest{s: s, held: h, frame: frame}
 	v := s.verifier()
 	var err error
 	in.manifest, err = envelope.Open(f.Manifest, &in.body, envelope.Expecting(envelope.BatchManifest, v.Keys, v.Now))
 	if err != nil {
 		return nil, err
 	}
+	if err := in.choosePair(); err != nil {
+		return nil, err
+	}
 	if err := in.checkManifest(); err != nil {
 		return nil, err
 	}
-	raw, err := s.x.decompress(frame, f.RawBytes)
-	if err != nil {
-		return nil, err
+	var raw []byte
+	if f.RawBytes > 0 { // else the batch only moves the cursor
+		if raw, err = s.x.decompress(frame, f.RawBytes); err != nil {
+			return nil, err
+		}
 	}
 	if err := in.decode(raw, int(f.ItemsBytes)); err != nil {
 		return nil, err
@@ -164,7 +169,30 @@ func (s *session) ingest(f *oiv1.Batch, frame []byte) (*ingest, error) {
 	if got := translog.SetOf(in.leaves()); got != in.body.Offered {
 		return nil, refuse(grants.ErrMalformed, "the items are not those that the manifest was signed for")
 	}
-	return in, in.sealFrame(frame)
+	rec, err := readSeries(s.x.store, h.rec.Publisher, h.rec.Series)
+	if err != nil {
+		return nil, err
+	}
+	return in, in.sealFrame(rec.DataKey)
+}
+
+// choosePair finds the pair that the batch is offered under: the one that the
+// session announced, or the one before it, while that still holds the state.
+func (in *ingest) choosePair() error {
+	in.pair = in.held.pair
+	id := in.body.GrantID
+	if id == in.pair.Grant.Object.ID {
+		return nil
+	}
+	rec, err := readSeries(in.s.x.store, in.held.rec.Publisher, in.held.rec.Series)
+	if err != nil {
+		return err
+	}
+	if rec == nil || rec.Bound != id {
+		return refuse(grants.ErrSuperseded, "the batch is under grant %s", id)
+	}
+	in.pair, err = pairOf(in.s.x.store, id)
+	return err
 }
 
 // checkManifest binds the manifest to session, series and grant.
@@ -175,16 +203,14 @@ func (in *ingest) checkManifest() error {
 		return refuse(grants.ErrIssuer, "the manifest is %s's", m.Publisher)
 	case o.Audience != in.s.x.local.Name():
 		return refuse(grants.ErrAudience, "the manifest is for %s", o.Audience)
-	case o.Subject != h.rec.subject(h.pair.Grant), o.Authority != m.Publisher.Authority(), o.Sequence != m.Through:
+	case o.Subject != h.rec.subject(in.pair.Grant), o.Authority != m.Publisher.Authority(), o.Sequence != m.Through:
 		return refuse(grants.ErrMalformed, "the manifest's envelope does not fit its body")
-	case m.GrantID != h.pair.Grant.Object.ID:
-		return refuse(grants.ErrSuperseded, "the batch is under grant %s", m.GrantID)
 	case m.CollectionRef != h.rec.leafKey().CollectionRef(h.rec.Collection):
 		return refuse(grants.ErrScope, "the manifest is for another collection")
 	case m.Request != 0:
 		return refuse(grants.ErrMalformed, "nothing was requested")
 	}
-	return h.pair.Fresh(in.s.x.cfg.Now())
+	return in.pair.Fresh(in.s.x.cfg.Now())
 }
 
 // decode reads the list of items and cuts the payloads out of the frame.
@@ -193,7 +219,7 @@ func (in *ingest) decode(raw []byte, itemsLen int) error {
 	if err := proto.Unmarshal(raw[:itemsLen], &list); err != nil {
 		return refuse(grants.ErrMalformed, "items: %v", err)
 	}
-	if n := len(list.Items); n == 0 || n > int(in.s.x.cfg.Limits.BatchItems) {
+	if n := len(list.Items); n > int(in.s.x.cfg.Limits.BatchItems) {
 		return refuse(grants.ErrOversize, "%d items, at most %d", n, in.s.x.cfg.Limits.BatchItems)
 	}
 	in.items = make([]item, len(list.Items))
@@ -237,7 +263,7 @@ func (in *ingest) checkItem(it *item) error {
 		}
 		return nil // it needs a live grant of the series, not its scope
 	}
-	return in.held.pair.Grant.Body.Scope.Match(it.url)
+	return in.pair.Grant.Body.Scope.Match(it.url)
 }
 
 // checkPayloads computes digests and looks into each payload, on all cores. An
@@ -278,15 +304,23 @@ func (in *ingest) judge(it *item, payload []byte) {
 	}
 }
 
-// sealFrame encrypts the frame under the series' data key, for a segment
+// sealFrame encrypts the frame under a data key of the series, for a segment
 // number of its own.
-func (in *ingest) sealFrame(frame []byte) error {
+func (in *ingest) sealFrame(generation uint32) error {
 	rec := in.held.rec
-	a, err := in.s.x.keys.aead(rec.Publisher, rec.Series, true)
+	a, err := in.s.x.keys.aead(rec.Publisher, rec.Series, generation, true)
 	if err != nil {
 		return err
 	}
-	in.segment = in.s.x.segment.Add(1)
-	in.sealed, err = seal(a, rec.Publisher, rec.Series, in.segment, frame)
+	in.dataKey, in.segment = generation, in.s.x.segment.Add(1)
+	in.sealed, err = seal(a, rec.Publisher, rec.Series, in.segment, in.frame)
 	return err
+}
+
+// reseal seals the frame anew if a deletion has begun another data key since.
+func (in *ingest) reseal() error {
+	if in.dataKey == in.rec.DataKey {
+		return nil
+	}
+	return in.sealFrame(in.rec.DataKey)
 }

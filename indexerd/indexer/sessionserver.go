@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -54,6 +55,11 @@ type session struct {
 	nonce grants.Binding
 	shown translog.Tree // the last tree that this session was shown
 	live  map[string]*held
+
+	turn     context.Context           // ends between two frames, see member.finish
+	in       chan *oiv1.PublisherFrame // what follows the announcement, without revocations
+	inErr    error                     // why in was closed; set before
+	withdrew atomic.Bool               // the session brought a revocation
 }
 
 // held is a series that this session announced.
@@ -71,6 +77,10 @@ type refusal struct {
 
 func (r *refusal) Error() string { return string(r.reason) + ": " + r.detail }
 func (r *refusal) Unwrap() error { return r.reason }
+
+func (r *refusal) fault() *oiv1.Fault {
+	return &oiv1.Fault{Reason: string(r.reason), Detail: r.detail, RetryMs: r.retryMS}
+}
 
 func refuse(reason grants.Reason, format string, args ...any) error {
 	return &refusal{reason: reason, detail: fmt.Sprintf(format, args...)}
@@ -96,7 +106,9 @@ func (s *service) Session(stream grpc.BidiStreamingServer[oiv1.PublisherFrame, o
 	if err != nil {
 		return err
 	}
-	s.x.sessions.join(ses.self)
+	if err := s.x.sessions.join(ses.self); err != nil {
+		return toStatus(err)
+	}
 	defer s.x.sessions.leave(ses.self)
 	s.x.readers.Go(ses.link.Read)
 	written := make(chan struct{})
@@ -129,8 +141,15 @@ func (x *Indexer) accept(ctx context.Context, stream grpc.BidiStreamingServer[oi
 	if !takeConnection(ctx) {
 		return nil, status.Error(codes.FailedPrecondition, "there is one session on a connection")
 	}
-	s := &session{x: x, peer: who, info: info, until: until, live: make(map[string]*held)}
-	s.self = &member{name: who.Card.Identity, end: cancel}
+	s := &session{x: x, peer: who, info: info, until: until, live: make(map[string]*held), in: make(chan *oiv1.PublisherFrame, 8)}
+	s.self = &member{name: who.Card.Identity, end: cancel, awake: make(chan struct{}, 1)}
+	s.turn, s.self.finish = context.WithCancelCause(ctx)
+	s.self.send = func(f *oiv1.IndexerFrame) {
+		ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+		defer cancel()
+		// A session that does not take it is ending.
+		_ = s.link.Urgent(ctx, f)
+	}
 	if _, err := rand.Read(s.nonce[:]); err != nil {
 		return nil, toStatus(err)
 	}
@@ -149,8 +168,7 @@ func (s *session) run(ctx context.Context) error {
 	err := s.serve(ctx)
 	if r, ok := asRefusal(err); ok {
 		s.x.log.Warn("session refused", "publisher", s.peer.Card.Identity, "reason", r.reason, "detail", r.detail)
-		fault := &oiv1.Fault{Reason: string(r.reason), Detail: r.detail, RetryMs: r.retryMS}
-		if err := s.link.Urgent(ctx, &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_Fault{Fault: fault}}); err != nil {
+		if err := s.link.Urgent(ctx, &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_Fault{Fault: r.fault()}}); err != nil {
 			return err
 		}
 		return nil
@@ -166,7 +184,7 @@ func (s *session) run(ctx context.Context) error {
 }
 
 func (s *session) serve(ctx context.Context) error {
-	hello, err := s.recv(ctx, helloTimeout)
+	hello, err := s.first(s.turn)
 	if err != nil {
 		return err
 	}
@@ -176,21 +194,16 @@ func (s *session) serve(ctx context.Context) error {
 	if err := s.greet(ctx, hello.GetHello()); err != nil {
 		return err
 	}
-	announce, err := s.recv(ctx, helloTimeout)
-	if err != nil {
+	if err := s.begin(ctx); err != nil {
 		return err
 	}
-	if announce.GetAnnounce() == nil {
-		return refuse(grants.ErrMalformed, "the second frame is Announce")
-	}
-	if err := s.announced(ctx, announce.GetAnnounce()); err != nil {
-		return err
-	}
-	watched := make(chan struct{})
-	defer close(watched)
-	go s.watch(watched)
+	s.self.ready.Store(true)
+	served := make(chan struct{})
+	defer close(served)
+	s.x.readers.Go(func() { s.watch(served) })
+	s.x.readers.Go(func() { s.dispatch(ctx) })
 	for {
-		f, err := s.link.Recv(ctx)
+		f, err := s.next(s.turn)
 		if err != nil {
 			return err
 		}
@@ -200,11 +213,81 @@ func (s *session) serve(ctx context.Context) error {
 	}
 }
 
+// begin serves the second frame: an announcement, or, of a publisher that has
+// no grant to announce, a revocation.
+func (s *session) begin(ctx context.Context) error {
+	f, err := s.first(s.turn)
+	switch {
+	case err != nil:
+		return err
+	case f.GetAnnounce() != nil:
+		return s.announced(ctx, f.GetAnnounce())
+	case f.GetRevocation() != nil:
+		return s.revocation(ctx, f.GetRevocation())
+	}
+	return refuse(grants.ErrMalformed, "the second frame is Announce")
+}
+
+// first receives one of the two frames that begin the session.
+func (s *session) first(ctx context.Context) (*oiv1.PublisherFrame, error) {
+	ctx, cancel := limited(ctx, helloTimeout)
+	defer cancel()
+	return s.link.Recv(ctx)
+}
+
+// dispatch serves revocations as they come, and hands on everything else: a
+// batch that is being worked on does not hold them up.
+func (s *session) dispatch(ctx context.Context) {
+	defer close(s.in)
+	for {
+		f, err := s.link.Recv(ctx)
+		if err == nil && f.GetRevocation() != nil {
+			if err = s.revocation(ctx, f.GetRevocation()); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			s.inErr = err
+			return
+		}
+		select {
+		case s.in <- f:
+		case <-ctx.Done():
+			s.inErr = context.Cause(ctx)
+			return
+		}
+	}
+}
+
+// next receives the next frame behind the announcement.
+func (s *session) next(ctx context.Context) (*oiv1.PublisherFrame, error) {
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	default:
+	}
+	select {
+	case f, ok := <-s.in:
+		if !ok {
+			return nil, s.inErr
+		}
+		return f, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 // handle serves one frame of the running session.
 func (s *session) handle(ctx context.Context, f *oiv1.PublisherFrame) error {
+	s.self.serving.Store(true)
+	defer s.self.serving.Store(false)
 	switch {
 	case f.GetBatch() != nil:
 		return s.batch(ctx, f.GetBatch())
+	case f.GetRebind() != nil:
+		return s.rebind(ctx, f.GetRebind())
+	case f.GetRangeRequest() != nil:
+		return s.rangeRequest(ctx, f.GetRangeRequest())
 	case f.GetReceiptRequest() != nil:
 		return s.receiptRequest(ctx, f.GetReceiptRequest())
 	case f.GetFault() != nil:
@@ -214,39 +297,15 @@ func (s *session) handle(ctx context.Context, f *oiv1.PublisherFrame) error {
 	return refuse(grants.ErrMalformed, "a frame that has no place here")
 }
 
+// recv is next, of a peer that is to go on within limit.
 func (s *session) recv(ctx context.Context, limit time.Duration) (*oiv1.PublisherFrame, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, refuse(grants.ErrMalformed, "nothing came for %s", limit))
+	ctx, cancel := limited(ctx, limit)
 	defer cancel()
-	return s.link.Recv(ctx)
+	return s.next(ctx)
 }
 
-// watch ends the session when its certificate ends, when its publisher is not
-// trusted any more, or when none of its grants is in force.
-func (s *session) watch(done <-chan struct{}) {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case <-tick.C:
-		}
-		now := s.x.cfg.Now()
-		_, _, err := identity.VerifyPeer(s.info.State, s.x.trust, identity.Publisher, now)
-		if err != nil || !now.Before(s.until) || !s.anyLive(now) {
-			s.self.end(errLapsed)
-			return
-		}
-	}
-}
-
-func (s *session) anyLive(now time.Time) bool {
-	for _, h := range s.live {
-		if h.pair.Fresh(now) == nil {
-			return true
-		}
-	}
-	return false
+func limited(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, limit, refuse(grants.ErrMalformed, "nothing came for %s", limit))
 }
 
 // greet answers Hello with Welcome.

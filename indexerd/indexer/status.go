@@ -2,9 +2,12 @@ package indexer
 
 import (
 	"encoding/binary"
+	"errors"
+	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
 // A Status is what `indexerd status --json` prints.
@@ -53,7 +56,26 @@ type Agreement struct {
 	Purposes   []string      `json:"purposes"`
 	Revision   uint64        `json:"revision"`
 	Pages      uint64        `json:"pages"`
+	State      string        `json:"state"` // in force, expired, revoked, deleting or deleted
 	Words      []string      `json:"words"`
+}
+
+// standing is an agreement's State.
+func (r *seriesRecord) standing(rd durable.Reader, newest grants.Pair, now time.Time) (string, error) {
+	err := inForce(rd, newest, now)
+	switch {
+	case r.Deletions > 0:
+		return "deleting", nil
+	case err == nil:
+		return "in force", nil
+	case errors.Is(err, grants.ErrRevoked) && r.Revoked != nil && r.Revoked.Deleted:
+		return "deleted", nil
+	case errors.Is(err, grants.ErrRevoked):
+		return "revoked", nil
+	case errors.Is(err, grants.ErrExpired):
+		return "expired", nil
+	}
+	return "", err
 }
 
 // Agreements lists every series with its grant in words.
@@ -68,10 +90,14 @@ func (x *Indexer) Agreements() ([]Agreement, error) {
 		if err != nil {
 			return nil, err
 		}
+		standing, err := rec.standing(x.store, pair, x.cfg.Now())
+		if err != nil {
+			return nil, err
+		}
 		all = append(all, Agreement{
 			Publisher: rec.Publisher, Series: rec.Series, Collection: rec.Collection, GrantID: rec.Grant.ID,
 			ExpiresAt: envelope.At(pair.ExpiresAt()), Purposes: pair.Grant.Body.Purposes.Strings(),
-			Revision: rec.Revision, Pages: rec.Pages, Words: grants.Describe(pair),
+			Revision: rec.Revision, Pages: rec.Pages, State: standing, Words: grants.Describe(pair),
 		})
 	}
 	return all, nil

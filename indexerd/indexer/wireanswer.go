@@ -17,18 +17,7 @@ import (
 // keepAnswer adds the answer to the commit that it speaks of. The same batch
 // is answered with the same octets for as long as receipts are kept.
 func (in *ingest) keepAnswer(b *durable.Batch, receipt *envelope.Object, c *translog.Committed) error {
-	w := &oiv1.Committed{Receipt: receipt.Raw, Checkpoint: c.Checkpoint.Raw, Note: c.Note, Decisions: make([]byte, len(in.items))}
-	for _, e := range c.Entries {
-		w.Entries = append(w.Entries, e.Raw)
-	}
-	for i := range in.items {
-		it := &in.items[i]
-		w.Decisions[i] = byte(wireDecision(it.decision))
-		if it.decision == translog.Exclude {
-			w.Refusals = append(w.Refusals, &oiv1.ItemRefusal{Item: uint32(i), Reason: string(it.reason), Detail: clip(it.detail)})
-		}
-	}
-	raw, err := (proto.MarshalOptions{Deterministic: true}).Marshal(w)
+	raw, err := marshalCommitted(receipt, c, in.items)
 	if err != nil {
 		return err
 	}
@@ -38,6 +27,22 @@ func (in *ingest) keepAnswer(b *durable.Batch, receipt *envelope.Object, c *tran
 		return err
 	}
 	return b.Set(sidKey('b', in.rec.SID, in.manifest.ID[:]...), key)
+}
+
+// marshalCommitted makes the part of an answer that is kept.
+func marshalCommitted(receipt *envelope.Object, c *translog.Committed, items []item) ([]byte, error) {
+	w := &oiv1.Committed{Receipt: receipt.Raw, Checkpoint: c.Checkpoint.Raw, Note: c.Note, Decisions: make([]byte, len(items))}
+	for _, e := range c.Entries {
+		w.Entries = append(w.Entries, e.Raw)
+	}
+	for i := range items {
+		it := &items[i]
+		w.Decisions[i] = byte(wireDecision(it.decision))
+		if it.decision == translog.Exclude {
+			w.Refusals = append(w.Refusals, &oiv1.ItemRefusal{Item: uint32(i), Reason: string(it.reason), Detail: clip(it.detail)})
+		}
+	}
+	return (proto.MarshalOptions{Deterministic: true}).Marshal(w)
 }
 
 // clip bounds a detail that travels once for each refused item.
@@ -86,7 +91,7 @@ func (s *session) answer(ctx context.Context, series string, batch envelope.Hash
 	if err != nil {
 		return err
 	}
-	if err := s.link.Send(ctx, batchResult(&oiv1.BatchResult{Series: series, BatchId: batch[:], Committed: w, Consistency: rawHashes(path)})); err != nil {
+	if err := s.link.Urgent(ctx, batchResult(&oiv1.BatchResult{Series: series, BatchId: batch[:], Committed: w, Consistency: rawHashes(path)})); err != nil {
 		return err
 	}
 	if tree.Size > s.shown.Size {
@@ -106,7 +111,7 @@ func (s *session) receiptRequest(ctx context.Context, f *oiv1.ReceiptRequest) er
 		return err
 	}
 	if !l.found {
-		return s.link.Send(ctx, batchResult(&oiv1.BatchResult{
+		return s.link.Urgent(ctx, batchResult(&oiv1.BatchResult{
 			Series: f.Series, BatchId: f.BatchId, Refused: &oiv1.Fault{Reason: string(grants.ErrNotHeld), Detail: "no such batch was applied"},
 		}))
 	}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,14 +34,18 @@ func buildPrograms(t *testing.T) string {
 	return bin
 }
 
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "e2e") }
+
+// runScripts runs the scripts of one folder below testdata on the real programs.
+func runScripts(t *testing.T, folder string) {
+	t.Helper()
 	bin := buildPrograms(t)
 	site, err := filepath.Abs(filepath.Join(root, "testdata", "site"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join(root, "testdata", "e2e"),
+		Dir:                 filepath.Join(root, "testdata", folder),
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
@@ -54,11 +59,19 @@ func TestScripts(t *testing.T) {
 			"copysite":  copySite,
 			"touchall":  touchAll,
 			"digest":    digest,
+			"until":     until,
+			"terminate": terminate,
+			"atmost":    atMost,
+			"edit":      edit,
+			"keep":      keep,
+
+			"postrevocations": postRevocations,
 		},
 	})
 }
 
-// addresses DIR waits for a daemon's run.json and sets LISTEN, PUBLIC, ADMIN.
+// addresses DIR waits for a daemon's run.json and sets those of LISTEN, PUBLIC
+// and ADMIN that it tells.
 func addresses(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: addresses DIR")
@@ -75,9 +88,11 @@ func addresses(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	ts.Setenv("LISTEN", r.Listen)
-	ts.Setenv("PUBLIC", r.Public)
-	ts.Setenv("ADMIN", r.Admin)
+	for name, addr := range map[string]string{"LISTEN": r.Listen, "PUBLIC": r.Public, "ADMIN": r.Admin} {
+		if addr != "" {
+			ts.Setenv(name, addr)
+		}
+	}
 }
 
 // field PATH WANT compares one value of the JSON line that was printed last. A
@@ -86,39 +101,98 @@ func field(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: field PATH WANT")
 	}
-	lines := strings.Split(strings.TrimSpace(ts.ReadFile("stdout")), "\n")
-	d := json.NewDecoder(strings.NewReader(lines[len(lines)-1]))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		ts.Fatalf("not JSON: %v", err)
-	}
-	for _, name := range strings.Split(args[0], ".") {
-		v = step(ts, v, name)
-	}
-	got := fmt.Sprint(v)
+	got := value(ts, args[0])
 	if (got == args[1]) == neg {
 		ts.Fatalf("%s is %s, want %s%s", args[0], got, map[bool]string{true: "not "}[neg], args[1])
 	}
 }
 
-func step(ts *testscript.TestScript, v any, name string) any {
+// terminate DIR sends SIGTERM to the daemon whose run.json is there.
+func terminate(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: terminate DIR")
+	}
+	var r struct{ PID int }
+	b, err := os.ReadFile(filepath.Join(ts.MkAbs(args[0]), "run.json"))
+	ts.Check(err)
+	ts.Check(json.Unmarshal(b, &r))
+	p, err := os.FindProcess(r.PID)
+	ts.Check(err)
+	ts.Check(p.Signal(syscall.SIGTERM))
+}
+
+// keep NAME PATH keeps one value of the JSON line that was printed last as $NAME.
+func keep(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: keep NAME PATH")
+	}
+	ts.Setenv(args[0], value(ts, args[1]))
+}
+
+// value is one value of the JSON line that was printed last.
+func value(ts *testscript.TestScript, path string) string {
+	got, err := lookup(ts.ReadFile("stdout"), path)
+	ts.Check(err)
+	return got
+}
+
+// until PATH WANT -- COMMAND… runs a command again and again, for at most half
+// a minute, until it succeeds and field PATH WANT holds; with !, until it does
+// not hold.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 4 || args[2] != "--" {
+		ts.Fatalf("usage: until PATH WANT -- COMMAND…")
+	}
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		got, err := "", ts.Exec(args[3], args[4:]...)
+		if err == nil {
+			got, err = lookup(ts.ReadFile("stdout"), args[0])
+		}
+		if err == nil && (got == args[1]) != neg {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s is still %s, want %s%s: %v", args[0], got, map[bool]string{true: "not "}[neg], args[1], err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// lookup finds a value in the last line of what was printed.
+func lookup(stdout, path string) (string, error) {
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	d := json.NewDecoder(strings.NewReader(lines[len(lines)-1]))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return "", fmt.Errorf("not JSON: %w", err)
+	}
+	for _, name := range strings.Split(path, ".") {
+		var err error
+		if v, err = step(v, name); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprint(v), nil
+}
+
+func step(v any, name string) (any, error) {
 	switch v := v.(type) {
 	case map[string]any:
 		if x, ok := v[name]; ok {
-			return x
+			return x, nil
 		}
 	case []any:
 		if name == "len" {
-			return len(v)
+			return len(v), nil
 		}
 		var i int
 		if _, err := fmt.Sscan(name, &i); err == nil && i < len(v) {
-			return v[i]
+			return v[i], nil
 		}
 	}
-	ts.Fatalf("no %q", name)
-	return nil
+	return nil, fmt.Errorf("no %q", name)
 }
 
 // flip FILE OFFSET changes one bit of one octet.
@@ -173,4 +247,49 @@ func digest(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: digest NAME | digest = NAME")
 	}
 	ts.Check(os.WriteFile(ts.MkAbs("kept-"+args[0]), []byte(ts.ReadFile("stdout")), 0o600))
+}
+
+// atmost PATH N requires that a number of the last JSON line is at most N.
+func atMost(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: atmost PATH N")
+	}
+	var got, limit float64
+	_, err := fmt.Sscan(value(ts, args[0]), &got)
+	ts.Check(err)
+	_, err = fmt.Sscan(args[1], &limit)
+	ts.Check(err)
+	if got > limit {
+		ts.Fatalf("%s is %v, want at most %v", args[0], got, limit)
+	}
+}
+
+// edit DIR N adds a paragraph to N pages, spread over the folder.
+func edit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: edit DIR N")
+	}
+	var n int
+	_, err := fmt.Sscan(args[1], &n)
+	ts.Check(err)
+	var pages []string
+	ts.Check(filepath.WalkDir(ts.MkAbs(args[0]), func(path string, d os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".html") {
+			pages = append(pages, path)
+		}
+		return err
+	}))
+	done := 0
+	for i := 0; i < len(pages) && done < n; i += len(pages) / n / 2 {
+		b, err := os.ReadFile(pages[i])
+		ts.Check(err)
+		if j := bytes.Index(b, []byte("</h1>")); j > 0 {
+			b = append(b[:j:j], append([]byte("</h1><p>A line of an edit.</p>"), b[j+5:]...)...)
+			ts.Check(os.WriteFile(pages[i], b, 0o644))
+			done++
+		}
+	}
+	if done != n {
+		ts.Fatalf("edited %d pages, want %d", done, n)
+	}
 }

@@ -35,9 +35,9 @@ type Decided struct {
 	Decision translog.Decision
 }
 
-// Expected is what the publisher knows of its own: nothing in it comes from
-// the answer, but for the decisions in Sets.
-type Expected struct {
+// Agreed is whom an answer has to come from, whom it has to be for, and what
+// the two agreed upon: all of it known to the publisher without the answer.
+type Agreed struct {
 	Publisher, Indexer envelope.Name
 	Keys               envelope.KeySource // the indexer's, from its trusted card
 	LogVKey, LogOrigin string             // from the same card
@@ -47,6 +47,25 @@ type Expected struct {
 	Purposes                       []string
 	CollectionRef                  envelope.Hash
 	Subject                        envelope.Name // the publisher, or the relationship's blinded name
+}
+
+// complete refuses what would make a check mean nothing.
+func (g *Agreed) complete() error {
+	switch {
+	case g.Keys == nil, g.LogVKey == "", g.LogOrigin == "":
+		return errors.New("evaluate: no trusted key to evaluate by")
+	case g.GrantID.IsZero(), g.Publisher == "", g.Indexer == "", g.Subject == "":
+		return errors.New("evaluate: grant or party not named")
+	case g.GrantExpiresAt.IsZero():
+		return errors.New("evaluate: a time is missing")
+	}
+	return nil
+}
+
+// Expected is what the publisher knows of its own: nothing in it comes from
+// the answer, but for the decisions in Sets.
+type Expected struct {
+	Agreed
 
 	BatchID                     envelope.Hash // object_id of the manifest
 	JournalEpoch, From, Through uint64
@@ -80,14 +99,26 @@ func Batch(a Answer, e Expected) (*Accepted, error) {
 	if err := e.complete(); err != nil {
 		return nil, err
 	}
+	return evaluate(a, e, func() ([]expectedEntry, error) { return partition(e.Sets) })
+}
+
+// evaluate is Batch for whatever entries are wanted.
+func evaluate(a Answer, e Expected, want func() ([]expectedEntry, error)) (*Accepted, error) {
 	r, note, err := openAnswer(a, e)
 	if err != nil {
 		return nil, err
 	}
-	for _, check := range []func(Expected) error{r.expectReceipt, r.expectEntries, r.expectSets, r.expectTimes} {
-		if err := check(e); err != nil {
-			return nil, err
-		}
+	if err := r.expectReceipt(e); err != nil {
+		return nil, err
+	}
+	if err := r.expectEntries(e); err != nil {
+		return nil, err
+	}
+	if err := r.expectSets(want); err != nil {
+		return nil, err
+	}
+	if err := r.expectTimes(e); err != nil {
+		return nil, err
 	}
 	if err := matchCheckpoint(r.checkpoint, r.receipt.body.Checkpoint, e.LogOrigin); err != nil {
 		return nil, err
@@ -108,17 +139,14 @@ func Batch(a Answer, e Expected) (*Accepted, error) {
 	return done, nil
 }
 
-// complete refuses an Expected that would make a check mean nothing.
 func (e *Expected) complete() error {
 	switch {
-	case e.Keys == nil, e.LogVKey == "", e.LogOrigin == "":
-		return errors.New("evaluate: no trusted key to evaluate by")
-	case e.BatchID.IsZero(), e.Publisher == "", e.Indexer == "", e.Subject == "":
-		return errors.New("evaluate: batch or party not named")
-	case e.Now.IsZero(), e.ManifestIssuedAt.IsZero(), e.GrantExpiresAt.IsZero():
+	case e.BatchID.IsZero():
+		return errors.New("evaluate: batch not named")
+	case e.Now.IsZero(), e.ManifestIssuedAt.IsZero():
 		return errors.New("evaluate: a time is missing")
 	}
-	return nil
+	return e.Agreed.complete()
 }
 
 // openAnswer is step 1, on all that was signed.

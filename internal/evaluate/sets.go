@@ -58,16 +58,16 @@ func partition(items []Decided) ([]expectedEntry, error) {
 	return entries, nil
 }
 
-// expectSets checks that the entries' decision sets are exactly the items that
-// were offered: each in one set, none added, none left out, in order. That the
+// expectSets checks that the entries' decision sets are exactly the wanted
+// ones: of a batch, the items that were offered, each in one set, none added, none left out, in order. That the
 // entries stand side by side is in the receipt's own schema.
-func (r *records) expectSets(e Expected) error {
-	want, err := partition(e.Sets)
+func (r *records) expectSets(wanted func() ([]expectedEntry, error)) error {
+	want, err := wanted()
 	if err != nil {
 		return err
 	}
 	if len(r.entries) != len(want) {
-		return fail(Match, RuleSets, "%d entries, the items' decisions make %d", len(r.entries), len(want))
+		return fail(Match, RuleSets, "%d entries, want %d", len(r.entries), len(want))
 	}
 	for i, entry := range r.entries {
 		body, w := &entry.body, want[i]
@@ -75,7 +75,7 @@ func (r *records) expectSets(e Expected) error {
 		case body.Decision != w.decision || body.Status != w.status:
 			return fail(Match, RuleSets, "entry %d is %s/%s, want %s/%s", entry.Sequence, body.Decision, body.Status, w.decision, w.status)
 		case body.Objects != w.set:
-			return fail(Match, RuleSets, "entry %d (%s) is over %d pages under %s, the offered ones are %d under %s",
+			return fail(Match, RuleSets, "entry %d (%s) is over %d pages under %s, want %d under %s",
 				entry.Sequence, body.Decision, body.Objects.Count, body.Objects.Root, w.set.Count, w.set.Root)
 		}
 	}

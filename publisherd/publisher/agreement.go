@@ -18,6 +18,9 @@ type cursor struct {
 	State        envelope.Hash `json:"state"` // root of the state tree at Acked; zero when empty
 	Receipt      envelope.Hash `json:"receipt,omitzero"`
 	Pages        uint64        `json:"pages"` // offered and not deleted
+	// Reconciling is set from the moment at which the records were found to
+	// contradict the indexer's until a batch has reached the journal's head.
+	Reconciling bool `json:"reconciling,omitzero"`
 }
 
 // An offered item is one line of a batch as the publisher keeps it until the
@@ -122,21 +125,23 @@ func (a agreement) plan(r durable.Reader, items []offered) (*state.Plan, error) 
 
 // A storedAnswer is a receipt with what it was evaluated by.
 type storedAnswer struct {
-	Series    string        `json:"series"`
-	Indexer   envelope.Name `json:"indexer"`
-	GrantID   envelope.Hash `json:"grant_id"`
-	PolicyID  envelope.Hash `json:"policy_id"`
-	Manifest  []byte        `json:"manifest"`
-	Committed []byte        `json:"committed"` // the wire's Committed message, as received
-	Receipt   envelope.Hash `json:"receipt"`
-	IssuedAt  envelope.Time `json:"issued_at"`
-	Through   uint64        `json:"through"`
-	TreeSize  uint64        `json:"tree_size"`
+	Series    string         `json:"series"`
+	Indexer   envelope.Name  `json:"indexer"`
+	GrantID   envelope.Hash  `json:"grant_id"`
+	PolicyID  envelope.Hash  `json:"policy_id"`
+	Manifest  []byte         `json:"manifest,omitempty"` // of a batch
+	Rebind    *pendingRebind `json:"rebind,omitempty"`   // of a rebind
+	Committed []byte         `json:"committed"`          // the wire's Committed message, as received
+	Receipt   envelope.Hash  `json:"receipt"`
+	IssuedAt  envelope.Time  `json:"issued_at"`
+	Through   uint64         `json:"through"`
+	TreeSize  uint64         `json:"tree_size"`
 }
 
 // accept makes the receipt, what it acknowledges, the state, the cursor and
 // the log's new tree durable in one commit. Only then is the batch forgotten.
-func (a agreement) accept(ans storedAnswer, m translog.Manifest, items []offered, decided []decided, note []byte) (cursor, error) {
+// A reconciliation ends with the batch that reaches the revision reach.
+func (a agreement) accept(ans storedAnswer, m translog.Manifest, items []offered, decided []decided, note []byte, reach uint64) (cursor, error) {
 	b := a.store.NewBatch()
 	defer b.Close()
 	c, err := a.cursor(b)
@@ -155,7 +160,7 @@ func (a agreement) accept(ans storedAnswer, m translog.Manifest, items []offered
 	}
 	c = cursor{
 		JournalEpoch: m.JournalEpoch, Acked: m.Through, Seen: max(c.Seen, m.Through),
-		State: plan.Root(), Receipt: ans.Receipt, Pages: plan.Count(),
+		State: plan.Root(), Receipt: ans.Receipt, Pages: plan.Count(), Reconciling: c.Reconciling && m.Through < reach,
 	}
 	if err := a.writeAcked(b, m, ans.Receipt, items, decided); err != nil {
 		return c, err
@@ -191,7 +196,7 @@ const storedLeaf = 1 + 32
 // writeAcked writes one row a page and the leaves of each set.
 func (a agreement) writeAcked(b *durable.Batch, m translog.Manifest, receipt envelope.Hash, items []offered, decided []decided) error {
 	order := setOrder(decided)
-	sets := make([][]byte, len(order))
+	sets := make([][]byte, max(1, len(order))) // a batch without items has one empty set
 	for i, it := range items {
 		d := decided[i]
 		n := order[d.decision]

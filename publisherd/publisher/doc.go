@@ -11,4 +11,10 @@
 //   - A manifest is durable before it is sent, so that a crash between the
 //     indexer's commit and its answer is resolved by asking
 //     (TestPendingBatchIsResolvedByItsReceipt).
+//   - A renewed grant takes over what is held before anything is pushed under
+//     it, and a takeover whose answer was lost is resolved by asking again
+//     (TestARenewedGrantTakesTheStateOver, TestALostRebindIsResolvedByAskingAgain).
+//   - Consent that is withdrawn counts here from the moment of its signature,
+//     and goes to the indexer before anything else
+//     (TestRevocationCountsFromTheMomentOfItsSignature, TestPushDeliversRevocationsFirst).
 package publisher

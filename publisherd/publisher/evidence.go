@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -34,8 +35,17 @@ func (p *Publisher) Evidence(url string, indexer envelope.Name) ([]byte, error) 
 		if err != nil {
 			return nil, err
 		}
-		if ok {
+		if !ok {
+			continue
+		}
+		// A page that one indexer holds under a later agreement than before is
+		// answered for by the later one.
+		i := slices.IndexFunc(found, func(f *Relationship) bool { return f.Indexer == r.Indexer })
+		switch {
+		case i < 0:
 			found, rows = append(found, r), append(rows, row)
+		case found[i].Pair.Grant.Object.IssuedAt.Before(r.Pair.Grant.Object.IssuedAt):
+			found[i], rows[i] = r, row
 		}
 	}
 	switch len(found) {

@@ -31,11 +31,11 @@ func IssueGrant(dir string, q GrantRequest, now time.Time) (*Relationship, []gra
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := checkIssue(dir, q, now); err != nil {
-		return nil, nil, err
-	}
 	rel, err := newRelationship(q.Indexer, q.Source)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := checkIssue(dir, rel, q.Scope, now); err != nil {
 		return nil, nil, err
 	}
 	draft := grants.Draft{
@@ -43,34 +43,58 @@ func IssueGrant(dir string, q GrantRequest, now time.Time) (*Relationship, []gra
 		Publisher: local.Name(), Series: rel.Series, Scope: q.Scope, Purposes: q.Purposes, Constraints: q.Constraints,
 		Mode: q.Mode, Listing: q.Listing, Terms: q.Terms, LeafKeyCommit: rel.LeafKey.Commit(), Lifetime: q.Lifetime,
 	}
+	warnings, err := rel.issue(dir, draft, local)
+	return rel, warnings, err
+}
+
+// issue signs what is drafted, takes it as the pair in force, and stores it.
+func (r *Relationship) issue(dir string, draft grants.Draft, local *identity.Local) ([]grants.Warning, error) {
 	for _, n := range []*grants.Nonce{&draft.GrantNonce, &draft.PolicyNonce} {
 		if _, err := rand.Read(n[:]); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	var warnings []grants.Warning
-	if rel.Pair, warnings, err = grants.Issue(draft, local.Envelope); err != nil {
-		return nil, nil, err
+	pair, warnings, err := grants.Issue(draft, local.Envelope)
+	if err != nil {
+		return nil, err
 	}
-	return rel, warnings, rel.write(dir)
+	if err := checkRevocations(dir, r.Indexer, pair.Grant); err != nil {
+		return nil, err
+	}
+	r.Pair = pair
+	return warnings, r.write(dir)
+}
+
+// checkRevocations refuses a grant that was revoked before it was issued.
+func checkRevocations(dir string, indexer envelope.Name, g *grants.Grant) error {
+	all, err := Revocations(dir)
+	if err != nil {
+		return err
+	}
+	for _, v := range all {
+		if v.Indexer == indexer && v.Signed.Reaches(g) {
+			return &Refused{Reason: grants.ErrRevoked, Detail: fmt.Sprintf("revocation %s reaches it: to begin anew with %s takes a key of a higher epoch", v.ID(), indexer)}
+		}
+	}
+	return nil
 }
 
 // checkIssue refuses what the indexer would refuse later: an indexer that is
 // not trusted, a collection that is not configured, and a scope that meets
 // that of another grant in force for the same indexer.
-func checkIssue(dir string, q GrantRequest, now time.Time) error {
+func checkIssue(dir string, rel *Relationship, scope grants.Scope, now time.Time) error {
 	trust, err := OpenTrust(dir)
 	if err != nil {
 		return err
 	}
-	peer, ok := trust.Lookup(q.Indexer)
+	peer, ok := trust.Lookup(rel.Indexer)
 	if !ok {
-		return &Refused{Reason: grants.ErrUnknownPeer, Detail: fmt.Sprintf("%s; import its card with trust add", q.Indexer)}
+		return &Refused{Reason: grants.ErrUnknownPeer, Detail: fmt.Sprintf("%s; import its card with trust add", rel.Indexer)}
 	}
 	if peer.Card.Role != identity.Indexer {
-		return &Refused{Reason: grants.ErrUnknownPeer, Detail: fmt.Sprintf("%s is no indexer", q.Indexer)}
+		return &Refused{Reason: grants.ErrUnknownPeer, Detail: fmt.Sprintf("%s is no indexer", rel.Indexer)}
 	}
-	if _, err := ReadSource(dir, q.Source); err != nil {
+	if _, err := ReadSource(dir, rel.Collection); err != nil {
 		return err
 	}
 	rels, err := Relationships(dir)
@@ -78,7 +102,10 @@ func checkIssue(dir string, q GrantRequest, now time.Time) error {
 		return err
 	}
 	for _, r := range rels {
-		if r.Indexer == q.Indexer && now.Before(r.Pair.ExpiresAt()) && grants.Overlaps(r.Pair.Grant.Body.Scope, q.Scope) {
+		if r.Series == rel.Series || r.Indexer != rel.Indexer || r.Revoked() || !now.Before(r.Pair.ExpiresAt()) {
+			continue
+		}
+		if grants.Overlaps(r.Pair.Grant.Body.Scope, scope) {
 			return &Refused{Reason: grants.ErrOverlap, Detail: fmt.Sprintf("grant %s of series %s reaches the same pages", r.Pair.Grant.Object.ID, r.Series)}
 		}
 	}

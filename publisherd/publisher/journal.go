@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -19,9 +20,13 @@ import (
 // A journal is the change feed of one collection: revision → URL, one live row
 // a URL. It is compacted as it grows, since a new revision of a page takes the
 // place of the page's earlier one.
+//
+// Scans and sessions write to it side by side, one edit at a time: edits is
+// held from edit to commit. A journal that is only read needs none.
 type journal struct {
 	store *durable.Store
 	coll  string
+	edits *sync.Mutex
 }
 
 // head is where a journal stands.
@@ -103,15 +108,29 @@ func (j journal) page(r durable.Reader, h [32]byte) (pageRow, bool, error) {
 	return p, ok, err
 }
 
-// edit collects changes of a journal for one commit.
+// edit collects changes of a journal for one commit. It ends with commit, or
+// with the batch's Close, and holds up all other edits until then.
 type edit struct {
 	j     journal
 	head  head
-	batch *durable.Batch
+	batch *editBatch
+}
+
+// An editBatch lets the next edit begin when it is closed.
+type editBatch struct {
+	*durable.Batch
+	unlock func()
+}
+
+// Close forgets what was not committed. It may be called more than once.
+func (b *editBatch) Close() error {
+	defer b.unlock()
+	return b.Batch.Close()
 }
 
 func (j journal) edit() (*edit, error) {
-	b := j.store.NewBatch()
+	j.edits.Lock()
+	b := &editBatch{j.store.NewBatch(), sync.OnceFunc(j.edits.Unlock)}
 	h, err := j.head(b)
 	if err != nil {
 		b.Close()
@@ -179,13 +198,13 @@ func (e *edit) set(h [32]byte, row pageRow) error {
 			return err
 		}
 	}
-	return write(e.batch, rowKey('J', e.j.coll, 'h', h[:]), row)
+	return write(e.batch.Batch, rowKey('J', e.j.coll, 'h', h[:]), row)
 }
 
-// commit makes the edit durable, and opens the next one.
+// commit makes the edit durable.
 func (e *edit) commit() error {
 	defer e.batch.Close()
-	if err := write(e.batch, rowKey('J', e.j.coll, 'm'), e.head); err != nil {
+	if err := write(e.batch.Batch, rowKey('J', e.j.coll, 'm'), e.head); err != nil {
 		return err
 	}
 	if err := e.batch.Commit(); err != nil {

@@ -14,6 +14,7 @@ import (
 //	J coll 00 'r' revision  h: the live row of each revision
 //	A series 00 'c'         cursor
 //	A series 00 'b'         pending batch
+//	A series 00 'r'         pending rebind
 //	A series 00 's' …       state tree
 //	A series 00 'p' h       what was acknowledged of a page
 //	R receipt               stored answer

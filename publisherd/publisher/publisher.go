@@ -38,6 +38,14 @@ type Publisher struct {
 
 	// goroutines are the readers of streams: each ends with its stream.
 	goroutines sync.WaitGroup
+
+	// revocationsMu is held while the files of revocations are brought up to
+	// what an indexer answered.
+	revocationsMu sync.Mutex
+
+	// editsMu guards edits, which holds the lock of each collection's journal.
+	editsMu sync.Mutex
+	edits   map[string]*sync.Mutex
 }
 
 // Open opens the publisher that lives in c.Dir.
@@ -68,7 +76,7 @@ func Open(c Config) (*Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Publisher{dir: c.Dir, log: c.Log, clock: c.Now, local: local, trust: trust, store: store}, nil
+	return &Publisher{dir: c.Dir, log: c.Log, clock: c.Now, local: local, trust: trust, store: store, edits: make(map[string]*sync.Mutex)}, nil
 }
 
 func trustDir(dir string) string { return filepath.Join(dir, "trust") }
@@ -147,7 +155,18 @@ func (p *Publisher) pairOf(rel *Relationship, grant envelope.Hash) (grants.Pair,
 	return grants.ReadPair(g, pol)
 }
 
-// A collection is a source with its journal.
+// journal is the one of a collection, to read and to edit.
+func (p *Publisher) journal(collection string) journal {
+	p.editsMu.Lock()
+	defer p.editsMu.Unlock()
+	if p.edits[collection] == nil {
+		p.edits[collection] = new(sync.Mutex)
+	}
+	return journal{p.store, collection, p.edits[collection]}
+}
+
+// A collection is a source with its journal. Its cache is filled by one scan,
+// and only read from then on.
 type collection struct {
 	name    string
 	journal journal
@@ -165,7 +184,7 @@ func (p *Publisher) collection(name string) (*collection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &collection{name: name, journal: journal{p.store, name}, source: r, version: version, cache: newPayloads()}, nil
+	return &collection{name: name, journal: p.journal(name), source: r, version: version, cache: newPayloads()}, nil
 }
 
 // scan brings the collection's journal up to its source.
@@ -174,9 +193,6 @@ func (p *Publisher) scan(ctx context.Context, c *collection, massDelete bool) (S
 	r, err := s.run(ctx)
 	if err != nil {
 		return r, fmt.Errorf("source %s: %w", c.name, err)
-	}
-	for _, k := range r.Skipped {
-		p.log.Warn("page skipped", "collection", c.name, "location", k.Location, "reason", k.Reason)
 	}
 	p.log.Info("scanned", "collection", c.name, "pages", r.Pages, "changed", r.Changed, "deleted", r.Deleted, "skipped", len(r.Skipped))
 	return r, nil

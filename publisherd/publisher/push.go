@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
@@ -30,6 +31,8 @@ type Result struct {
 	WireOut      int64           `json:"wire_bytes_out"`
 	WireIn       int64           `json:"wire_bytes_in"`
 	Seconds      float64         `json:"seconds"`
+
+	acked func() // when set, called for each batch that was acknowledged
 }
 
 // A RefusedItem is a page that the indexer, or this publisher, left out.
@@ -63,6 +66,9 @@ func (r *Result) add(a *evaluate.Accepted, items []offered, all []decided) {
 			r.Sent++
 		}
 	}
+	if r.acked != nil {
+		r.acked()
+	}
 }
 
 // ErrNothingToPush is returned when no grant names a collection to push.
@@ -80,18 +86,23 @@ type PushOptions struct {
 // up to date, and returns one result for each indexer and collection. A
 // relationship that fails does not hold up the others; the errors are joined.
 func (p *Publisher) Push(ctx context.Context, o PushOptions) ([]Result, error) {
+	// Withdrawn consent goes before anything else.
+	waiting, late := p.DeliverPending(ctx, o.Indexer)
 	byIndexer, err := p.live(o.Indexer)
+	if errors.Is(err, ErrNothingToPush) && waiting > 0 {
+		return nil, late
+	}
 	if err != nil {
 		return nil, err
 	}
-	cols, reports, err := p.scanAll(ctx, byIndexer, o.AllowMassDelete)
+	scans, err := p.scanAll(ctx, byIndexer, o.AllowMassDelete)
 	if err != nil {
 		return nil, err
 	}
 	var all []Result
-	var errs []error
+	errs := []error{late}
 	for _, name := range sortedNames(byIndexer) {
-		results, err := p.pushTo(ctx, byIndexer[name], cols, reports)
+		results, err := p.pushTo(ctx, byIndexer[name], scans)
 		all = append(all, results...)
 		if err != nil {
 			p.log.Error("push", "indexer", name, "error", err)
@@ -103,6 +114,18 @@ func (p *Publisher) Push(ctx context.Context, o PushOptions) ([]Result, error) {
 
 // live groups the series whose grant is in force by indexer.
 func (p *Publisher) live(only envelope.Name) (map[envelope.Name][]*Relationship, error) {
+	byIndexer, err := p.inForce(only, func(r *Relationship, err error) {
+		p.log.Warn("grant not in force", "series", r.Series, "error", err)
+	})
+	if err == nil && len(byIndexer) == 0 {
+		err = ErrNothingToPush
+	}
+	return byIndexer, err
+}
+
+// inForce reads all series and groups those in force by indexer; the others
+// go to ended.
+func (p *Publisher) inForce(only envelope.Name, ended func(*Relationship, error)) (map[envelope.Name][]*Relationship, error) {
 	rels, err := Relationships(p.dir)
 	if err != nil {
 		return nil, err
@@ -112,14 +135,15 @@ func (p *Publisher) live(only envelope.Name) (map[envelope.Name][]*Relationship,
 		if only != "" && r.Indexer != only {
 			continue
 		}
-		if err := r.Pair.Grant.Object.Fresh(p.now()); err != nil {
-			p.log.Warn("grant not in force", "series", r.Series, "error", err)
+		err := r.Pair.Grant.Object.Fresh(p.now())
+		if r.Revoked() {
+			err = grants.ErrRevoked
+		}
+		if err != nil {
+			ended(r, err)
 			continue
 		}
 		byIndexer[r.Indexer] = append(byIndexer[r.Indexer], r)
-	}
-	if len(byIndexer) == 0 {
-		return nil, ErrNothingToPush
 	}
 	return byIndexer, nil
 }
@@ -133,63 +157,121 @@ func sortedNames(m map[envelope.Name][]*Relationship) []envelope.Name {
 	return names
 }
 
+// A scanned collection is one with what its last scan found.
+type scanned struct {
+	col    *collection
+	report ScanReport
+}
+
 // scanAll scans each collection once, however many indexers want it.
-func (p *Publisher) scanAll(ctx context.Context, byIndexer map[envelope.Name][]*Relationship, massDelete bool) (map[string]*collection, map[string]ScanReport, error) {
-	cols := make(map[string]*collection)
-	reports := make(map[string]ScanReport)
+func (p *Publisher) scanAll(ctx context.Context, byIndexer map[envelope.Name][]*Relationship, massDelete bool) (map[string]*scanned, error) {
+	scans := make(map[string]*scanned)
 	for _, name := range sortedNames(byIndexer) {
 		for _, r := range byIndexer[name] {
-			if cols[r.Collection] != nil {
+			if scans[r.Collection] != nil {
 				continue
 			}
-			c, err := p.collection(r.Collection)
+			sc, err := p.scanOne(ctx, r.Collection, massDelete)
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
-			report, err := p.scan(ctx, c, massDelete)
-			if err != nil {
-				return nil, nil, err
-			}
-			cols[r.Collection], reports[r.Collection] = c, report
+			p.logSkipped(r.Collection, sc, nil)
+			scans[r.Collection] = sc
 		}
 	}
-	return cols, reports, nil
+	return scans, nil
+}
+
+// scanOne brings the journal of one collection up to its source. After
+// ErrMassDelete all else that changed is in the journal.
+func (p *Publisher) scanOne(ctx context.Context, name string, massDelete bool) (*scanned, error) {
+	c, err := p.collection(name)
+	if err != nil {
+		return nil, err
+	}
+	report, err := p.scan(ctx, c, massDelete)
+	return &scanned{c, report}, err
+}
+
+// logSkipped logs what gave no page, but for what is told in before as well.
+func (p *Publisher) logSkipped(collection string, sc, before *scanned) {
+	type place struct{ location, reason string }
+	known := make(map[place]bool)
+	if before != nil {
+		for _, k := range before.report.Skipped {
+			known[place{k.Location, k.Reason}] = true
+		}
+	}
+	for _, k := range sc.report.Skipped {
+		if !known[place{k.Location, k.Reason}] {
+			p.log.Warn("page skipped", "collection", collection, "location", k.Location, "reason", k.Reason)
+		}
+	}
 }
 
 // pushTo runs one session with one indexer over all its series.
-func (p *Publisher) pushTo(ctx context.Context, rels []*Relationship, cols map[string]*collection, reports map[string]ScanReport) ([]Result, error) {
+func (p *Publisher) pushTo(ctx context.Context, rels []*Relationship, scans map[string]*scanned) ([]Result, error) {
 	start := time.Now()
 	s, err := p.dial(ctx, rels)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", rels[0].Indexer, err)
 	}
 	defer s.close()
+	dialled := time.Since(start)
 	var all []Result
-	for _, r := range rels {
-		result := Result{Indexer: r.Indexer, Collection: r.Collection, Refused: []RefusedItem{}, Skipped: []SkippedItem{}, Receipts: []envelope.Hash{}, TreeSize: s.tree.Size}
-		for _, k := range reports[r.Collection].Skipped {
-			result.Skipped = append(result.Skipped, SkippedItem{k.Location, k.Reason})
+	for i, r := range rels {
+		result, err := s.bring(ctx, nil, r, scans[r.Collection])
+		if i == 0 {
+			result.Seconds += dialled.Seconds()
 		}
-		err := s.push(ctx, r, cols[r.Collection], &result)
-		if err == nil {
-			err = p.countUnchanged(r, &result)
-		}
-		result.WireOut, result.WireIn = s.wire.out.Swap(0), s.wire.in.Swap(0)
-		result.Seconds = time.Since(start).Seconds()
-		start = time.Now()
 		all = append(all, result)
 		if err != nil {
-			return all, fmt.Errorf("%s, collection %s: %w", r.Indexer, r.Collection, err)
+			return all, err
 		}
 	}
 	return all, nil
 }
 
-func (p *Publisher) countUnchanged(r *Relationship, result *Result) error {
-	c, err := agreement{p.store, r}.cursor(p.store)
+// bring pushes one series over the session. When stop is closed it ends, with
+// ErrStopping, behind the batch that is in flight.
+func (s *session) bring(ctx context.Context, stop <-chan struct{}, r *Relationship, sc *scanned) (Result, error) {
+	start := time.Now()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	result := Result{Indexer: r.Indexer, Collection: r.Collection, Refused: []RefusedItem{}, Skipped: []SkippedItem{}, Receipts: []envelope.Hash{}, TreeSize: s.tree.Size}
+	result.acked = func() {
+		select {
+		case <-stop:
+			cancel(ErrStopping)
+		default:
+		}
+	}
+	for _, k := range sc.report.Skipped {
+		result.Skipped = append(result.Skipped, SkippedItem{k.Location, k.Reason})
+	}
+	err := s.push(ctx, r, sc.col, &result)
+	if err == nil {
+		err = s.follow(r, &result)
+	}
+	result.acked = nil
+	result.WireOut, result.WireIn = s.wire.out.Swap(0), s.wire.in.Swap(0)
+	result.Seconds = time.Since(start).Seconds()
+	if err != nil {
+		return result, fmt.Errorf("%s, collection %s: %w", r.Indexer, r.Collection, err)
+	}
+	return result, nil
+}
+
+// follow takes note of where the series stands after a push: the session may
+// push it again.
+func (s *session) follow(r *Relationship, result *Result) error {
+	c, err := agreement{s.p.store, r}.cursor(s.p.store)
 	if err != nil {
 		return err
 	}
 	result.Unchanged = c.Pages - min(c.Pages, uint64(result.Sent))
+	if held := s.held[r.Series]; held != nil && !c.Receipt.IsZero() {
+		held.JournalEpoch, held.Revision, held.StateRoot, held.Receipt = c.JournalEpoch, c.Acked, c.State[:], c.Receipt[:]
+	}
 	return nil
 }

@@ -31,14 +31,21 @@ func manifestOf(a *storedAnswer) (*envelope.Object, translog.Manifest, error) {
 	return o, m, nil
 }
 
+// agreed is what every answer of an indexer under pair has to match.
+func agreed(self envelope.Name, peer *identity.Peer, keys envelope.KeySource, rel *Relationship, pair grants.Pair) evaluate.Agreed {
+	g := pair.Grant
+	return evaluate.Agreed{
+		Publisher: self, Indexer: peer.Card.Identity, Keys: keys, LogVKey: peer.Card.Log.VKey, LogOrigin: peer.Card.Log.Origin,
+		GrantID: g.Object.ID, PolicyHash: g.Body.PolicyHash, ScopeHash: g.ScopeHash, Purposes: g.Body.Purposes.Strings(), GrantExpiresAt: g.Object.ExpiresAt,
+		CollectionRef: rel.CollectionRef(), Subject: rel.Subject(self),
+	}
+}
+
 // expected is what the answer to a manifest has to match, but for the sets and
 // the times of the session.
 func expected(self envelope.Name, peer *identity.Peer, keys envelope.KeySource, rel *Relationship, pair grants.Pair, manifest *envelope.Object, m translog.Manifest) evaluate.Expected {
-	g := pair.Grant
 	return evaluate.Expected{
-		Publisher: self, Indexer: peer.Card.Identity, Keys: keys, LogVKey: peer.Card.Log.VKey, LogOrigin: peer.Card.Log.Origin,
-		GrantID: m.GrantID, PolicyHash: g.Body.PolicyHash, ScopeHash: g.ScopeHash, Purposes: g.Body.Purposes.Strings(), GrantExpiresAt: g.Object.ExpiresAt,
-		CollectionRef: m.CollectionRef, Subject: rel.Subject(self), BatchID: manifest.ID,
+		Agreed: agreed(self, peer, keys, rel, pair), BatchID: manifest.ID,
 		JournalEpoch: m.JournalEpoch, From: m.From, Through: m.Through,
 		StateCommitment:  rel.LeafKey.StateCommitment(m.JournalEpoch, m.Through, m.StateAfter),
 		ManifestIssuedAt: manifest.IssuedAt,
@@ -197,6 +204,9 @@ func (p *Publisher) verifyReceipt(a *storedAnswer) error {
 	rel, err := readRelationship(p.dir, a.Series)
 	if err != nil {
 		return err
+	}
+	if a.Rebind != nil {
+		return p.verifyRebind(rel, a, p.now())
 	}
 	e, err := p.expectedOf(rel, a, p.now())
 	if err != nil {

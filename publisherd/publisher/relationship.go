@@ -31,6 +31,8 @@ type Relationship struct {
 	LeafKey    translog.LeafKey
 	Relation   [32]byte // blinds the subject of log objects
 	Pair       grants.Pair
+
+	revocations []*Revocation // those that reach a grant of the series
 }
 
 // relationshipFile is the file's form.
@@ -67,6 +69,43 @@ func (r *Relationship) Subject(publisher envelope.Name) envelope.Name {
 
 // CollectionRef is how log objects name the collection.
 func (r *Relationship) CollectionRef() envelope.Hash { return r.LeafKey.CollectionRef(r.Collection) }
+
+// Revoked reports whether a revocation that was signed here leaves nothing of
+// the grant in force, whether or not the indexer knows of it yet.
+func (r *Relationship) Revoked() bool {
+	for _, v := range r.revocations {
+		if v.Signed.ReachesWhole(r.Pair.Grant) {
+			return true
+		}
+	}
+	return false
+}
+
+// Match returns nil for a page that may be offered: one that is in the grant's
+// scope and that no revocation reaches.
+func (r *Relationship) Match(url string) error {
+	if err := r.Pair.Grant.Body.Scope.Match(url); err != nil {
+		return err
+	}
+	for _, v := range r.revocations {
+		if v.Signed.ReachesPage(r.Pair.Grant, url) {
+			return grants.ErrRevoked
+		}
+	}
+	return nil
+}
+
+// Revocations are those that reached a grant of the series, oldest first.
+func (r *Relationship) Revocations() []*Revocation { return r.revocations }
+
+// take notes which of all revocations concern the series.
+func (r *Relationship) take(all []*Revocation) {
+	for _, v := range all {
+		if v.Indexer == r.Indexer && (v.Signed.Body.Series == r.Series || v.Signed.Reaches(r.Pair.Grant)) {
+			r.revocations = append(r.revocations, v)
+		}
+	}
+}
 
 // newRelationship draws a series name and its secrets.
 func newRelationship(indexer envelope.Name, collection string) (*Relationship, error) {
@@ -114,8 +153,22 @@ func readObject(dir string, id envelope.Hash) ([]byte, error) {
 // ErrNoGrant is returned for a series or grant that does not exist.
 var ErrNoGrant = errors.New("no such grant")
 
-// readRelationship reads one series.
+// readRelationship reads one series with its revocations.
 func readRelationship(dir, series string) (*Relationship, error) {
+	r, err := readSeries(dir, series)
+	if err != nil {
+		return nil, err
+	}
+	all, err := Revocations(dir)
+	if err != nil {
+		return nil, err
+	}
+	r.take(all)
+	return r, nil
+}
+
+// readSeries reads the file of one series.
+func readSeries(dir, series string) (*Relationship, error) {
 	b, err := os.ReadFile(filepath.Join(dir, "grants", series+".json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %.80q", ErrNoGrant, series)
@@ -153,12 +206,17 @@ func Relationships(dir string) ([]*Relationship, error) {
 		return nil, err
 	}
 	sort.Strings(files)
+	revocations, err := Revocations(dir)
+	if err != nil {
+		return nil, err
+	}
 	var all []*Relationship
 	for _, f := range files {
-		r, err := readRelationship(dir, strings.TrimSuffix(filepath.Base(f), ".json"))
+		r, err := readSeries(dir, strings.TrimSuffix(filepath.Base(f), ".json"))
 		if err != nil {
 			return nil, err
 		}
+		r.take(revocations)
 		all = append(all, r)
 	}
 	return all, nil

@@ -50,9 +50,8 @@ type scanner struct {
 	report  ScanReport
 	skipped map[string]bool // locations that keep their last revision
 	gone    []located
-	edit    *edit
-	pending int // pages in edit
-	bytes   int // payload octets in edit
+	pages   []content.Page // read, and not yet in the journal
+	bytes   int            // payload octets of pages
 }
 
 type located struct {
@@ -62,33 +61,29 @@ type located struct {
 
 // run reads the whole source once. Pages come by ascending location, and so do
 // the journal's location rows: walking both side by side finds what is gone
-// without holding either.
+// without holding either. A source that has not changed writes nothing.
 func (s *scanner) run(ctx context.Context) (ScanReport, error) {
 	s.skipped = make(map[string]bool)
-	var err error
-	if s.edit, err = s.journal.edit(); err != nil {
-		return s.report, err
-	}
-	fresh := s.edit.head.Extractor != s.extractor
-	s.edit.head.Extractor = s.extractor
 	snapshot, err := s.journal.store.Snapshot()
 	if err != nil {
-		s.edit.batch.Close()
 		return s.report, err
 	}
 	defer snapshot.Close()
+	h, err := s.journal.head(snapshot)
+	if err != nil {
+		return s.report, err
+	}
+	fresh := h.Extractor != s.extractor
 	known := func(location string) ([32]byte, bool) { return s.known(snapshot, location, fresh) }
 	rows, stop := iter.Pull2(s.locations(snapshot))
 	defer stop()
-	err = s.merge(s.source.Pages(ctx, known, s.skip), rows)
-	if err == nil {
-		err = s.delete()
-	}
-	if err != nil {
-		s.edit.batch.Close()
+	if err := s.merge(s.source.Pages(ctx, known, s.skip), rows); err != nil {
 		return s.report, err
 	}
-	return s.report, s.edit.commit()
+	if err := s.flush(); err != nil {
+		return s.report, err
+	}
+	return s.report, s.finish(fresh)
 }
 
 // known answers the source's question whether it needs to extract a file.
@@ -166,47 +161,68 @@ func (s *scanner) merge(pages iter.Seq2[content.Page, error], rows func() (locat
 	return nil
 }
 
-// take puts one page into the journal, and commits now and then.
+// take notes one page, and writes those noted to the journal now and then.
 func (s *scanner) take(p content.Page) error {
 	s.report.Pages++
 	if p.Unchanged {
 		return nil
 	}
-	changed, err := s.edit.put(p, s.now())
+	s.pages = append(s.pages, p)
+	s.bytes += len(p.Payload)
+	if len(s.pages) < scanPages && s.bytes < scanBytes {
+		return nil
+	}
+	return s.flush()
+}
+
+// flush takes the noted pages into the journal. The journal is not held while
+// the source is read.
+func (s *scanner) flush() error {
+	if len(s.pages) == 0 {
+		return nil
+	}
+	e, err := s.journal.edit()
 	if err != nil {
 		return err
 	}
-	if changed {
-		s.report.Changed++
-		s.cache.add(p)
+	defer e.batch.Close()
+	for _, p := range s.pages {
+		changed, err := e.put(p, s.now())
+		if err != nil {
+			return err
+		}
+		if changed {
+			s.report.Changed++
+			s.cache.add(p)
+		}
 	}
-	s.pending++
-	s.bytes += len(p.Payload)
-	if s.pending < scanPages && s.bytes < scanBytes {
-		return nil
-	}
-	s.pending, s.bytes = 0, 0
-	if err := s.edit.commit(); err != nil {
-		return err
-	}
-	s.edit, err = s.journal.edit()
-	return err
+	clear(s.pages)
+	s.pages, s.bytes = s.pages[:0], 0
+	return e.commit()
 }
 
-// delete tombstones what is gone, if that is plausible.
-func (s *scanner) delete() error {
+// finish tombstones what is gone, if that is plausible. Only now, with every
+// page read, does the journal come from this version of the extraction.
+func (s *scanner) finish(fresh bool) error {
 	var gone []located
 	for _, g := range s.gone {
 		if !s.skipped[g.location] {
 			gone = append(gone, g)
 		}
 	}
-	live := float64(s.edit.head.Pages)
-	if n := len(gone); n > goneFloor && float64(n) > goneShare*live && !s.massDelete {
-		return fmt.Errorf("%w: %d of %d pages of %s; if that is meant, say --allow-mass-delete", ErrMassDelete, n, s.edit.head.Pages, s.journal.coll)
+	if len(gone) == 0 && !fresh {
+		return nil
+	}
+	e, err := s.journal.edit()
+	if err != nil {
+		return err
+	}
+	defer e.batch.Close()
+	if n := len(gone); n > goneFloor && float64(n) > goneShare*float64(e.head.Pages) && !s.massDelete {
+		return fmt.Errorf("%w: %d of %d pages of %s; if that is meant, say --allow-mass-delete", ErrMassDelete, n, e.head.Pages, s.journal.coll)
 	}
 	for _, g := range gone {
-		deleted, err := s.edit.remove(g.location, g.h)
+		deleted, err := e.remove(g.location, g.h)
 		if err != nil {
 			return err
 		}
@@ -214,7 +230,8 @@ func (s *scanner) delete() error {
 			s.report.Deleted++
 		}
 	}
-	return nil
+	e.head.Extractor = s.extractor
+	return e.commit()
 }
 
 // payloads keeps the payloads of pages that were just read, so that sending

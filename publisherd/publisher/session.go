@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"sync/atomic"
 	"time"
@@ -85,6 +86,7 @@ type session struct {
 	tree    translog.Tree // the newest verified tree of the indexer's log
 	note    []byte
 	held    map[string]*oiv1.CollectionState // by series
+	reach   uint64                           // the head that the push under way is to reach
 }
 
 // counter counts what a connection carries, TLS included.
@@ -107,19 +109,50 @@ func (c countedConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// handshake keeps the error of the TLS handshake, which gRPC reports only as
-// text.
+// handshake keeps what gRPC reports only as text: the error of the TLS
+// handshake, and whether the other side ever said a word behind it. In TLS 1.3
+// the server judges our certificate after our handshake is complete, so that
+// its refusal looks like any broken connection, except that nothing came.
 type handshake struct {
 	credentials.TransportCredentials
-	err atomic.Pointer[error]
+	err      atomic.Pointer[error]
+	complete atomic.Bool
+	heard    atomic.Bool
+}
+
+// heardConn notes that something was read.
+type heardConn struct {
+	net.Conn
+	heard *atomic.Bool
+}
+
+func (c heardConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 && !c.heard.Load() {
+		c.heard.Store(true)
+	}
+	return n, err
+}
+
+// explain makes of an error in the beginning of a connection what it means.
+func (h *handshake) explain(err error) error {
+	if tlsErr := h.err.Load(); tlsErr != nil {
+		return classifyHandshake(*tlsErr)
+	}
+	if h.complete.Load() && !h.heard.Load() && errors.Is(err, ErrUnavailable) {
+		return &Refused{Reason: grants.ErrUnknownPeer, Detail: "the indexer hung up before its first word: it does not trust this identity or its certificate; give its operator the card"}
+	}
+	return err
 }
 
 func (h *handshake) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := h.TransportCredentials.ClientHandshake(ctx, authority, raw)
 	if err != nil {
 		h.err.Store(&err)
+		return conn, info, err
 	}
-	return conn, info, err
+	h.complete.Store(true)
+	return heardConn{conn, &h.heard}, info, nil
 }
 
 func (h *handshake) Clone() credentials.TransportCredentials { return h }
@@ -133,21 +166,12 @@ func (p *Publisher) dial(ctx context.Context, rels []*Relationship) (_ *session,
 	if !ok {
 		return nil, &Refused{Reason: grants.ErrUnknownPeer, Detail: "import its card with trust add"}
 	}
-	s := &session{p: p, peer: who, rels: rels, wire: new(counter), ended: make(chan struct{}), held: make(map[string]*oiv1.CollectionState)}
+	s := &session{p: p, peer: who, rels: rels, wire: new(counter), ended: make(chan struct{}), held: make(map[string]*oiv1.CollectionState), reach: math.MaxUint64}
 	if s.tree, s.note, err = p.logTree(who.Card.Identity); err != nil {
 		return nil, err
 	}
-	hs := &handshake{TransportCredentials: credentials.NewTLS(p.clientTLS(who.Card.Identity))}
-	s.conn, err = grpc.NewClient("passthrough:///"+who.Address(),
-		grpc.WithTransportCredentials(hs),
-		grpc.WithContextDialer(s.dialTCP),
-		grpc.WithUserAgent("publisherd"),
-		grpc.WithDisableServiceConfig(),
-		grpc.WithDisableRetry(),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: heartbeat, Timeout: 10 * time.Second}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
-	)
-	if err != nil {
+	var hs *handshake
+	if s.conn, hs, err = p.connect(who, s.wire); err != nil {
 		return nil, err
 	}
 	ctx, s.cancel = context.WithCancelCause(ctx)
@@ -156,23 +180,37 @@ func (p *Publisher) dial(ctx context.Context, rels []*Relationship) (_ *session,
 		err = s.begin(ctx, stream)
 	}
 	if err != nil {
-		if h := hs.err.Load(); h != nil {
-			err = classifyHandshake(*h)
-		}
+		err = hs.explain(err)
 		s.close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *session) dialTCP(ctx context.Context, addr string) (net.Conn, error) {
+// connect prepares a connection to an indexer, whose octets wire counts.
+// Nothing is dialled before the first call on it.
+func (p *Publisher) connect(who *identity.Peer, wire *counter) (*grpc.ClientConn, *handshake, error) {
+	hs := &handshake{TransportCredentials: credentials.NewTLS(p.clientTLS(who.Card.Identity))}
+	conn, err := grpc.NewClient("passthrough:///"+who.Address(),
+		grpc.WithTransportCredentials(hs),
+		grpc.WithContextDialer(wire.dialTCP),
+		grpc.WithUserAgent("publisherd"),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDisableRetry(),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: heartbeat, Timeout: 10 * time.Second}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+	)
+	return conn, hs, err
+}
+
+func (n *counter) dialTCP(ctx context.Context, addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	return countedConn{conn, s.wire}, nil
+	return countedConn{conn, n}, nil
 }
 
 // open starts the stream and its two goroutines.

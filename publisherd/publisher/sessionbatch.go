@@ -124,7 +124,7 @@ func (d *drafter) item(ctx context.Context, r durable.Reader, h [32]byte, row pa
 		}
 		return &offered{URL: row.URL, Op: translog.OpTombstone, Format: held.Format, Revision: row.Revision}, nil, nil
 	}
-	if d.agreed.rel.Pair.Grant.Body.Scope.Match(row.URL) != nil {
+	if d.agreed.rel.Match(row.URL) != nil {
 		d.report.OutOfScope++
 		return nil, nil, nil
 	}
@@ -189,8 +189,11 @@ func newEncoder() (*zstd.Encoder, error) {
 	)
 }
 
-// chunks cuts a frame into messages.
+// chunks cuts a frame into messages; an empty frame needs none.
 func chunks(frame []byte, size int) [][]byte {
+	if len(frame) == 0 {
+		return nil
+	}
 	var all [][]byte
 	for len(frame) > size {
 		all = append(all, frame[:size])

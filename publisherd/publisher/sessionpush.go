@@ -22,6 +22,9 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 	if err := s.settle(ctx, a, report); err != nil {
 		return err
 	}
+	if err := s.settleRebind(ctx, a, report); err != nil {
+		return err
+	}
 	h, err := col.journal.head(s.p.store)
 	if err != nil {
 		return err
@@ -30,14 +33,22 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 	if err != nil {
 		return err
 	}
-	if err := s.compare(a, c, h); err != nil {
+	if !s.agrees(a, c) {
+		if c, err = s.reconcile(ctx, a, col.journal); err != nil {
+			return err
+		}
+		if h, err = col.journal.head(s.p.store); err != nil { // it has tombstones of strangers now
+			return err
+		}
+	}
+	if c, err = s.rebind(ctx, a, c, report); err != nil {
 		return err
 	}
 	if c.JournalEpoch == 0 {
 		c.JournalEpoch = h.Epoch
 	}
-	report.JournalEpoch, report.Revision = h.Epoch, h.Revision
-	if c.Seen >= h.Revision {
+	report.JournalEpoch, report.Revision = c.JournalEpoch, h.Revision
+	if c.Seen >= h.Revision && (!c.Reconciling || c.Acked >= h.Revision) {
 		return nil // nothing changed costs nothing
 	}
 	encoder, err := newEncoder()
@@ -45,6 +56,7 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 		return err
 	}
 	defer encoder.Close()
+	s.reach = h.Revision
 	d := &drafter{
 		p: s.p, journal: col.journal, agreed: a, source: col.source, cache: col.cache, encoder: encoder,
 		limits: s.welcome.Limits, target: h.Revision, report: new(Result),
@@ -76,10 +88,12 @@ func (s *session) deliver(ctx context.Context, a agreement, c cursor, d *drafter
 
 // deliverOne sends one draft, evaluates the answer, and moves the cursor.
 func (s *session) deliverOne(ctx context.Context, a agreement, c cursor, dr *draft, report *Result) (cursor, error) {
-	if len(dr.items) == 0 {
+	if len(dr.items) == 0 && !c.Reconciling {
 		c.Seen = dr.through
 		return c, a.setCursor(c)
 	}
+	// A reconciliation ends in a batch that reaches the head, if need be one
+	// without items: until then the indexer's cursor is behind.
 	manifest, pending, err := s.manifest(a, c, dr)
 	if err != nil {
 		return c, err
@@ -200,19 +214,16 @@ func (s *session) settle(ctx context.Context, a agreement, report *Result) error
 	return nil
 }
 
-// compare decides whether this publisher's cursor is where the indexer says
-// that it stands.
-func (s *session) compare(a agreement, c cursor, h head) error {
+// agrees reports whether the indexer stands where this publisher's last receipt
+// says: the receipt itself is the proof, since it was evaluated under a
+// checkpoint that the log still continues.
+func (s *session) agrees(a agreement, c cursor) bool {
 	held := s.held[a.rel.Series]
-	switch {
-	case held.JournalEpoch == 0 && c.JournalEpoch == 0:
-		return nil // nothing was ever delivered
-	case held.JournalEpoch == c.JournalEpoch && held.Revision == c.Acked &&
-		string(held.StateRoot) == string(c.State[:]) && string(held.Receipt) == string(c.Receipt[:]) &&
-		c.JournalEpoch == h.Epoch && c.Seen <= h.Revision:
-		return nil
+	if held.JournalEpoch == 0 && c.JournalEpoch == 0 && !c.Reconciling {
+		return true // nothing was ever delivered
 	}
-	return fmt.Errorf("%w: %s holds revision %d of %s, the last receipt is for %d", ErrBehind, s.name(), held.Revision, a.rel.Collection, c.Acked)
+	return held.JournalEpoch == c.JournalEpoch && held.Revision == c.Acked &&
+		string(held.StateRoot) == string(c.State[:]) && string(held.Receipt) == string(c.Receipt[:])
 }
 
 // take evaluates an answer (UZPIF-OI 9.1.4) and stores it. sent is the time at
@@ -244,7 +255,7 @@ func (s *session) take(a agreement, manifest *envelope.Object, p pendingBatch, a
 	if accepted.Own == accepted.Tree {
 		note = answer.Committed.Note
 	}
-	c, err := a.accept(stored, m, p.Items, decided, note)
+	c, err := a.accept(stored, m, p.Items, decided, note, s.reach)
 	if err != nil {
 		return c, err
 	}

@@ -159,7 +159,7 @@ func (s Source) site(location string) (reader, string, error) {
 		}
 		r.Rules = &rules
 	}
-	return r, fmt.Sprintf("%s strip=%t classes=%q ids=%q base=%s", site.Version, s.StripExt, s.SkipClasses, s.SkipIDs, s.BaseURL), nil
+	return r, r.Extraction(), nil
 }
 
 // Check reads the source's configuration and looks whether its location is

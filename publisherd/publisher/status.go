@@ -1,7 +1,11 @@
 package publisher
 
 import (
+	"time"
+
 	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
 // A Status is what `publisherd status --json` prints.
@@ -20,19 +24,92 @@ type CollectionStatus struct {
 }
 
 // An IndexerStatus is where one agreement stands. State is "in-force",
-// "expired" or "not-yet-valid"; backlog counts revisions that were not offered.
+// "expired", "revoked" or "not-yet-valid"; backlog counts revisions that were not offered.
 type IndexerStatus struct {
-	Identity       envelope.Name `json:"identity"`
-	Collection     string        `json:"collection"`
-	Series         string        `json:"series"`
-	State          string        `json:"state"`
-	GrantID        envelope.Hash `json:"grant_id"`
-	ExpiresAt      envelope.Time `json:"expires_at"`
-	Backlog        uint64        `json:"backlog"`
-	Pages          uint64        `json:"pages"`
-	Pending        bool          `json:"pending"` // a batch awaits its receipt
-	LastReceipt    string        `json:"last_receipt"`
-	LastCheckpoint uint64        `json:"last_checkpoint"` // tree size
+	Identity       envelope.Name      `json:"identity"`
+	Collection     string             `json:"collection"`
+	Series         string             `json:"series"`
+	State          string             `json:"state"`
+	GrantID        envelope.Hash      `json:"grant_id"`
+	ExpiresAt      envelope.Time      `json:"expires_at"`
+	Backlog        uint64             `json:"backlog"`
+	Pages          uint64             `json:"pages"`
+	Pending        bool               `json:"pending"` // a batch awaits its receipt
+	LastReceipt    string             `json:"last_receipt"`
+	LastCheckpoint uint64             `json:"last_checkpoint"` // tree size
+	Revocations    []RevocationStatus `json:"revocations"`     // that concern the series
+}
+
+// A RevocationStatus is one revocation with what was acknowledged. State is
+// "pending" until the indexer has it, "deleting" until it has deleted what it
+// was to delete, and then "done".
+type RevocationStatus struct {
+	ID               envelope.Hash        `json:"revocation_id"`
+	Indexer          envelope.Name        `json:"indexer"`
+	Series           string               `json:"series,omitzero"` // empty: the whole relationship
+	Scope            []string             `json:"scope,omitempty"` // empty: all of it
+	Disposition      grants.Disposition   `json:"disposition"`
+	IssuedAt         envelope.Time        `json:"issued_at"`
+	State            string               `json:"state"`
+	DeliveredAt      envelope.Time        `json:"delivered_at,omitzero"`
+	Acknowledgements []AcknowledgedStatus `json:"acknowledgements"`
+}
+
+// An AcknowledgedStatus is one evaluated acknowledgement.
+type AcknowledgedStatus struct {
+	Series   string            `json:"series"`
+	Type     translog.Decision `json:"type"`
+	Count    uint64            `json:"count"` // pages
+	IssuedAt envelope.Time     `json:"issued_at"`
+	Entry    uint64            `json:"entry"` // log index
+	Linked   bool              `json:"linked"`
+}
+
+// Status is how a revocation stands.
+func (v *Revocation) Status() RevocationStatus {
+	b := v.Signed.Body
+	s := RevocationStatus{
+		ID: v.ID(), Indexer: v.Indexer, Series: b.Series, Disposition: b.Disposition, IssuedAt: envelope.At(v.Signed.Object.IssuedAt),
+		State: "deleting", DeliveredAt: v.Delivered, Acknowledgements: []AcknowledgedStatus{},
+	}
+	if b.Target.Scope != nil {
+		s.Scope = b.Target.Scope.Prefixes
+	}
+	switch {
+	case v.Delivered.IsZero():
+		s.State = "pending"
+	case v.Settled():
+		s.State = "done"
+	}
+	for _, a := range v.Acknowledgements {
+		s.Acknowledgements = append(s.Acknowledgements, AcknowledgedStatus{a.Series, a.Type, a.Count, a.IssuedAt, a.EntryIndex, a.Linked})
+	}
+	return s
+}
+
+// State says in one word where the grant stands at now: "in-force", "expired",
+// "revoked" or "not-yet-valid".
+func (r *Relationship) State(now time.Time) string {
+	switch {
+	case r.Revoked():
+		return "revoked"
+	case !now.Before(r.Pair.ExpiresAt()):
+		return "expired"
+	case r.Pair.Fresh(now) != nil:
+		return "not-yet-valid"
+	}
+	return "in-force"
+}
+
+// deleted reports whether the indexer acknowledged that nothing of the series
+// is left.
+func (r *Relationship) deleted() bool {
+	for _, v := range r.revocations {
+		if v.Signed.Body.Target.Scope == nil && v.acknowledged(r.Series, translog.DeleteAck) {
+			return true
+		}
+	}
+	return false
 }
 
 // Status reads where everything stands.
@@ -44,7 +121,7 @@ func (p *Publisher) Status() (Status, error) {
 	}
 	heads := make(map[string]head)
 	for _, src := range sources {
-		h, err := journal{p.store, src.Name}.head(p.store)
+		h, err := journal{store: p.store, coll: src.Name}.head(p.store)
 		if err != nil {
 			return s, err
 		}
@@ -84,17 +161,20 @@ func (p *Publisher) indexerStatus(r *Relationship, h head) (IndexerStatus, error
 	}
 	g := r.Pair.Grant.Object
 	line := IndexerStatus{
-		Identity: r.Indexer, Collection: r.Collection, Series: r.Series, State: "in-force", GrantID: g.ID, ExpiresAt: envelope.At(g.ExpiresAt),
-		Backlog: h.Revision - min(c.Seen, h.Revision), Pages: c.Pages, Pending: pending != nil, LastCheckpoint: tree.Size,
+		Identity: r.Indexer, Collection: r.Collection, Series: r.Series, State: r.State(p.now()), GrantID: g.ID, ExpiresAt: envelope.At(g.ExpiresAt),
+		Backlog: h.Revision - min(c.Seen, h.Revision), Pages: c.Pages, Pending: pending != nil, LastCheckpoint: tree.Size, Revocations: []RevocationStatus{},
 	}
 	if !c.Receipt.IsZero() {
 		line.LastReceipt = c.Receipt.String()
 	}
-	switch now := p.now(); {
-	case !now.Before(g.ExpiresAt):
-		line.State = "expired"
-	case g.Fresh(now) != nil:
-		line.State = "not-yet-valid"
+	for _, v := range r.revocations {
+		line.Revocations = append(line.Revocations, v.Status())
+	}
+	if line.State == "revoked" {
+		line.Backlog = 0
+	}
+	if r.deleted() {
+		line.Pages = 0
 	}
 	return line, nil
 }

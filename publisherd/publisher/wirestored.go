@@ -27,14 +27,14 @@ func (a *storedAnswer) answer() (evaluate.Answer, error) {
 }
 
 // keepBadAnswer writes an answer that did not hold to the folder alarms, with
-// what it answers, for whoever has to clear the matter up.
-func (p *Publisher) keepBadAnswer(rel *Relationship, manifest []byte, answer *oiv1.BatchResult) error {
+// the object that it answers, for whoever has to clear the matter up.
+func (p *Publisher) keepBadAnswer(rel *Relationship, asked []byte, answer proto.Message) error {
 	wire, err := protojson.Marshal(answer)
 	if err != nil {
 		return err
 	}
 	b, err := json.Marshal(map[string]string{
-		"series": rel.Series, "indexer": string(rel.Indexer), "manifest": string(manifest), "answer": string(wire),
+		"series": rel.Series, "indexer": string(rel.Indexer), "asked": string(asked), "answer": string(wire),
 		"received_at": envelope.At(p.now()).String(),
 	}, json.Deterministic(true))
 	if err != nil {

@@ -98,9 +98,15 @@ func (s *Stage) Answer(t testing.TB, b *Batch, seen uint64, lie Lie) evaluate.An
 		e.BatchID, e.Decision, e.Status, e.Objects = b.Manifest.ID, translog.Update, translog.Reconciled, translog.SetOf(nil)
 		drafts = append(drafts, e)
 	}
+	return s.answer(t, b, drafts, seen, lie)
+}
+
+// answer commits the drafts, which are about b, and signs their receipt.
+func (s *Stage) answer(t testing.TB, b *Batch, drafts []translog.Entry, seen uint64, lie Lie) evaluate.Answer {
+	t.Helper()
 	c := s.commit(t, drafts, lie)
 	r := translog.Receipt{
-		BatchID: b.Manifest.ID, Checkpoint: c.ref(), CollectionRef: s.LeafKey.CollectionRef(collection), From: b.From,
+		BatchID: drafts[0].BatchID, Checkpoint: c.ref(), CollectionRef: s.LeafKey.CollectionRef(collection), From: b.From,
 		GrantID: b.Pair.Grant.Object.ID, Indexer: s.Indexer.Name(), JournalEpoch: s.JournalEpoch,
 		PolicyHash: b.Pair.Policy.Object.ID, Publisher: s.Publisher.Name(), Purposes: b.Pair.Grant.Body.Purposes.Strings(),
 		ScopeHash: b.Pair.Grant.ScopeHash, Through: b.Through,
@@ -184,14 +190,21 @@ func (c *commit) answer(t testing.TB, s *Stage, seen uint64) evaluate.Answer {
 	return a
 }
 
-// Expect is what the publisher knows before the answer to b comes.
-func (s *Stage) Expect(b *Batch, seen uint64) evaluate.Expected {
-	g := b.Pair.Grant
-	e := evaluate.Expected{
+// agreed is what the two sides agreed on by pair.
+func (s *Stage) agreed(pair grants.Pair) evaluate.Agreed {
+	g := pair.Grant
+	return evaluate.Agreed{
 		Publisher: s.Publisher.Name(), Indexer: s.Indexer.Name(), Keys: s.Indexer.Card,
 		LogVKey: s.Indexer.Card.Log.VKey, LogOrigin: s.Origin(),
-		GrantID: g.Object.ID, PolicyHash: b.Pair.Policy.Object.ID, ScopeHash: g.ScopeHash, GrantExpiresAt: g.Object.ExpiresAt,
+		GrantID: g.Object.ID, PolicyHash: pair.Policy.Object.ID, ScopeHash: g.ScopeHash, GrantExpiresAt: g.Object.ExpiresAt,
 		Purposes: g.Body.Purposes.Strings(), CollectionRef: s.LeafKey.CollectionRef(collection), Subject: s.Subject(),
+	}
+}
+
+// Expect is what the publisher knows before the answer to b comes.
+func (s *Stage) Expect(b *Batch, seen uint64) evaluate.Expected {
+	e := evaluate.Expected{
+		Agreed:  s.agreed(b.Pair),
 		BatchID: b.Manifest.ID, JournalEpoch: s.JournalEpoch, From: b.From, Through: b.Through, Sets: b.decided(),
 		StateCommitment:  s.LeafKey.StateCommitment(s.JournalEpoch, b.Through, b.StateAfter),
 		ManifestIssuedAt: b.Manifest.IssuedAt, Sent: s.Now, Now: s.Now.Add(2 * time.Second),

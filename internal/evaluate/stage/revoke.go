@@ -47,10 +47,7 @@ func (s *Stage) Purged(t testing.TB, b *Batch, i int) *evaluate.Evidence {
 
 func (s *Stage) gone(t testing.TB, b *Batch, i int, status translog.Status, rev envelope.Hash) (*evaluate.Evidence, translog.Entry) {
 	t.Helper()
-	var set [][32]byte
-	for j, p := range b.Pages {
-		set = append(set, s.LeafKey.Leaf(translog.OpTombstone, s.JournalEpoch, b.Revision(j), p.URL, [32]byte{}).Hash())
-	}
+	set := s.tombstones(b)
 	e := s.entry(b)
 	e.From, e.Decision, e.Status, e.RevocationID, e.Objects = e.Through, translog.DeleteAck, status, rev, translog.SetOf(set)
 	c := s.commit(t, []translog.Entry{e}, Lie{})

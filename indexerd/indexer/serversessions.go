@@ -1,0 +1,142 @@
+package indexer
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
+)
+
+// Why the indexer ends a session.
+var (
+	errFenced   = errors.New("a newer session of this identity has begun")
+	errShutdown = errors.New("the indexer is shutting down")
+	errLapsed   = errors.New("no grant is in force any more, or the certificate has ended")
+)
+
+// A registry knows the one live session of each publisher.
+type registry struct {
+	// byNameMu guards byName and draining.
+	byNameMu sync.Mutex
+	byName   map[envelope.Name]*member
+	draining bool // no more sessions begin
+}
+
+// A member is one session in the registry.
+type member struct {
+	name envelope.Name
+	// end ends the session at once. finish lets the frame that is being served
+	// come to its answer, and what is urgent go out.
+	end, finish context.CancelCauseFunc
+	send        func(*oiv1.IndexerFrame) // urgent; does not block for long
+	awake       chan struct{}            // asks for a look at what is in force; at most one waits
+	ready       atomic.Bool              // past the announcement: may be told what it did not ask
+	serving     atomic.Bool              // a frame is being served
+}
+
+// join makes m the session of its publisher; an older one is ended. It refuses
+// while the indexer drains.
+func (r *registry) join(m *member) error {
+	r.byNameMu.Lock()
+	old, draining := r.byName[m.name], r.draining
+	if !draining {
+		r.byName[m.name] = m
+	}
+	r.byNameMu.Unlock()
+	if draining {
+		return errShutdown
+	}
+	if old != nil {
+		old.end(errFenced)
+	}
+	return nil
+}
+
+// of is the session of a publisher, nil if there is none.
+func (r *registry) of(name envelope.Name) *member {
+	r.byNameMu.Lock()
+	defer r.byNameMu.Unlock()
+	return r.byName[name]
+}
+
+// wake has the session of a publisher look whether it still may live.
+func (r *registry) wake(name envelope.Name) {
+	if m := r.of(name); m != nil {
+		select {
+		case m.awake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// leave takes m out, unless a newer session has taken its place.
+func (r *registry) leave(m *member) {
+	r.byNameMu.Lock()
+	defer r.byNameMu.Unlock()
+	if r.byName[m.name] == m {
+		delete(r.byName, m.name)
+	}
+}
+
+// current reports whether m is still the session of its publisher.
+func (r *registry) current(m *member) bool {
+	r.byNameMu.Lock()
+	defer r.byNameMu.Unlock()
+	return r.byName[m.name] == m
+}
+
+func (r *registry) count() int {
+	r.byNameMu.Lock()
+	defer r.byNameMu.Unlock()
+	return len(r.byName)
+}
+
+func (r *registry) endAll(why error) {
+	r.byNameMu.Lock()
+	defer r.byNameMu.Unlock()
+	for _, m := range r.byName {
+		m.end(why)
+	}
+}
+
+// Times of a drain.
+const (
+	drainTime  = 10 * time.Second      // for what is in flight
+	drainLook  = 20 * time.Millisecond // between two looks
+	comeBack   = 500                   // milliseconds, at the least
+	comeSpread = 2500                  // so that not all come back at once
+)
+
+// drain takes no more sessions, asks every session to come back later, lets
+// each finish what it is serving, and returns when all have ended or the time
+// is up. It gives how many sessions were told, and how many of them were at
+// work.
+func (r *registry) drain(limit time.Duration) (told, atWork int) {
+	r.byNameMu.Lock()
+	r.draining = true
+	members := make([]*member, 0, len(r.byName))
+	for _, m := range r.byName {
+		members = append(members, m)
+	}
+	r.byNameMu.Unlock()
+	var telling sync.WaitGroup
+	for _, m := range members {
+		if m.serving.Load() {
+			atWork++
+		}
+		telling.Go(func() {
+			m.send(&oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_Drain{Drain: &oiv1.Drain{ComeBackMs: comeBack + rand.Uint32N(comeSpread+1)}}})
+			m.finish(errShutdown)
+		})
+	}
+	telling.Wait()
+	for end := time.Now().Add(limit); r.count() > 0 && time.Now().Before(end); {
+		time.Sleep(drainLook)
+	}
+	return len(members), atWork
+}

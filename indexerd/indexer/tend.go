@@ -1,0 +1,99 @@
+package indexer
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+)
+
+// tendEvery is how often the clock is looked at: a grant that expires closes
+// its exits by itself, and is in the log within about this time.
+const tendEvery = time.Second
+
+// A tender is the goroutine that does what no session asks for: the log's
+// entries about grants that expired, and deletions.
+type tender struct {
+	asked chan struct{} // at most one request waits
+	stop  context.CancelFunc
+	ended sync.WaitGroup
+	// once keeps two rounds from running at the same time.
+	once sync.Mutex
+	// ends holds when each grant that is in use ends, so that a round reads none.
+	ends map[envelope.Hash]time.Time
+	// rows is the most rows of one step of a deletion.
+	rows int
+	// before, when set, is called before each step of a deletion, and stops the
+	// deletion there by an error. Tests set both.
+	before func() error
+}
+
+func (t *tender) start(x *Indexer) {
+	ctx, cancel := context.WithCancel(context.Background())
+	t.rows = deletionStep
+	t.asked, t.stop, t.ends = make(chan struct{}, 1), cancel, make(map[envelope.Hash]time.Time)
+	t.ended.Go(func() {
+		tick := time.NewTicker(tendEvery)
+		defer tick.Stop()
+		for {
+			x.tend(ctx)
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			case <-t.asked:
+			}
+		}
+	})
+}
+
+// hurry asks for a round now.
+func (t *tender) hurry() {
+	select {
+	case t.asked <- struct{}{}:
+	default:
+	}
+}
+
+// close ends the goroutine between two steps.
+func (t *tender) close() {
+	t.stop()
+	t.ended.Wait()
+}
+
+// pause is where a deletion may stop, to be gone on with later.
+func (t *tender) pause(ctx context.Context) error {
+	if t.before != nil {
+		if err := t.before(); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// tend is one round. What fails is tried again in the next.
+func (x *Indexer) tend(ctx context.Context) {
+	x.tender.once.Lock()
+	defer x.tender.once.Unlock()
+	if err := x.expire(ctx); err != nil && ctx.Err() == nil {
+		x.log.Error("expiry", "error", err)
+	}
+	left, err := deletions(x.store)
+	if err != nil {
+		x.log.Error("deletions", "error", err)
+	}
+	for _, d := range left {
+		if ctx.Err() != nil {
+			return
+		}
+		if err := x.delete(ctx, d); err != nil {
+			if ctx.Err() == nil {
+				x.log.Error("deletion", "publisher", d.Publisher, "error", err)
+			}
+			continue
+		}
+		x.log.Info("deleted", "publisher", d.Publisher, "series", d.Series, "revocation", d.Revocation)
+		x.tell(d.Publisher, d.Revocation)
+	}
+}

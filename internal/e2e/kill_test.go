@@ -1,0 +1,173 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/e2e/pair"
+	"github.com/uzpif-oi/uzpif-oi/translog"
+)
+
+// programs are the real binaries over a pair's folders.
+type programs struct {
+	*pair.Pair
+	t       testing.TB
+	bin     string
+	indexer *exec.Cmd
+	public  string
+	notes   [][]byte // every checkpoint note that was served
+}
+
+// newPrograms sets a pair up whose two sides run as processes.
+func newPrograms(t testing.TB, pages int) *programs {
+	p := pair.New(t, pages)
+	p.StopIndexer()
+	p.Write(0, strings.Repeat("many words ", 2000)) // a page that takes a while
+	config := fmt.Sprintf("listen: %s\npublic: 127.0.0.1:0\nadmin: \"off\"\nlog_level: error\npublish_interval: 100ms\n", p.Address)
+	pair.Check(t, os.WriteFile(filepath.Join(p.Idx, "indexerd.yaml"), []byte(config), 0o644))
+	pair.Check(t, os.WriteFile(filepath.Join(p.Pub, "publisherd.yaml"), []byte("log_level: error\n"), 0o644))
+	return &programs{Pair: p, t: t}
+}
+
+// startIndexerd starts the daemon and waits until it listens.
+func (p *programs) startIndexerd() {
+	p.t.Helper()
+	run := filepath.Join(p.Idx, "run.json")
+	pair.Check(p.t, os.RemoveAll(run))
+	p.indexer = exec.Command(filepath.Join(p.bin, "indexerd"), "run", "--dir", p.Idx)
+	var stderr bytes.Buffer
+	p.indexer.Stderr = &stderr
+	pair.Check(p.t, p.indexer.Start())
+	p.t.Cleanup(func() { p.indexer.Process.Kill() })
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		b, err := os.ReadFile(run)
+		var r struct{ Public string }
+		if err == nil && json.Unmarshal(b, &r) == nil {
+			p.public = "http://" + r.Public
+			return
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("indexerd does not start: %s", stderr.String())
+		}
+	}
+}
+
+// push starts one push as a process.
+func (p *programs) startPush() (*exec.Cmd, *bytes.Buffer) {
+	cmd := exec.Command(filepath.Join(p.bin, "publisherd"), "push", "--json", "--dir", p.Pub)
+	out := new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = out, out
+	pair.Check(p.t, cmd.Start())
+	return cmd, out
+}
+
+// keepNote keeps the checkpoint that the log serves now.
+func (p *programs) keepNote() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if b, err := fetch(ctx, p.public+"/checkpoint"); err == nil {
+		p.notes = append(p.notes, b)
+	}
+}
+
+func fetch(ctx context.Context, url string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(resp.Body); err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", url, resp.Status)
+	}
+	return b.Bytes(), nil
+}
+
+// killRounds pushes an ever-changing site and kills one side or the other, at
+// random moments, rounds times; then lets a push through and checks all.
+func killRounds(t *testing.T, rounds, pages int) {
+	p := newPrograms(t, pages)
+	p.bin = buildPrograms(t)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	p.startIndexerd()
+	for round := range rounds {
+		for range 1 + random.IntN(pages/4) {
+			p.Write(random.IntN(pages), fmt.Sprintf("words of round %d", round))
+		}
+		push, _ := p.startPush()
+		time.Sleep(time.Duration(random.IntN(120)) * time.Millisecond)
+		p.keepNote()
+		if random.IntN(2) == 0 {
+			push.Process.Kill()
+		} else {
+			p.indexer.Process.Kill()
+			p.indexer.Wait()
+			p.startIndexerd()
+		}
+		push.Wait()
+		p.keepNote()
+	}
+	push, out := p.startPush()
+	if err := push.Wait(); err != nil {
+		t.Fatalf("the last push: %v: %s", err, out)
+	}
+	p.checkAll(pages)
+}
+
+// checkAll looks at both sides after the storm.
+func (p *programs) checkAll(pages int) {
+	p.t.Helper()
+	time.Sleep(300 * time.Millisecond) // the log publishes its last checkpoint
+	p.keepNote()
+	peer := p.VKey()
+	last, err := translog.OpenNote(p.notes[len(p.notes)-1], peer)
+	pair.Check(p.t, err)
+	for _, n := range p.notes {
+		tree, err := translog.OpenNote(n, peer)
+		pair.Check(p.t, err)
+		b, err := fetch(p.t.Context(), fmt.Sprintf("%s/proof/consistency?from=%d&to=%d", p.public, tree.Size, last.Size))
+		pair.Check(p.t, err)
+		var proof translog.ConsistencyProof
+		pair.Check(p.t, json.Unmarshal(b, &proof))
+		if err := proof.Verify(tree, last); err != nil {
+			p.t.Errorf("a checkpoint of size %d that was served is contradicted: %v", tree.Size, err)
+		}
+	}
+	for i := range last.Size {
+		if _, err := fetch(p.t.Context(), fmt.Sprintf("%s/entry/%d.json", p.public, i)); err != nil {
+			p.t.Errorf("entry %d of %d: %v", i, last.Size, err)
+		}
+	}
+	p.indexer.Process.Kill()
+	p.indexer.Wait()
+	p.StartIndexer()
+	if got := p.Pages(); got != uint64(pages) {
+		p.t.Errorf("%d pages are held, want %d", got, pages)
+	}
+	if r := p.Push(); r.Sent != 0 || r.Deleted != 0 {
+		p.t.Errorf("after everything was delivered: %+v", r)
+	}
+	for i := range pages {
+		p.SamePage(i)
+	}
+	p.EveryReceiptHolds()
+}

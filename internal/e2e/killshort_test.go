@@ -1,0 +1,7 @@
+//go:build !long
+
+package e2e
+
+import "testing"
+
+func TestKillingEitherSideLosesAndRepeatsNothing(t *testing.T) { killRounds(t, 10, 120) }

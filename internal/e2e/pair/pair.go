@@ -1,0 +1,273 @@
+// Package pair is a publisher and an indexer that meet in one test: two
+// folders, a small site, a grant, and the real code of both sides over
+// loopback. TestOnlyChangesAreSent shows the pair at work.
+package pair
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/content/site"
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
+)
+
+// Who the two are, and whose pages they are about.
+const (
+	PublisherName = envelope.Name("spiffe://docs.test/publisher")
+	IndexerName   = envelope.Name("spiffe://search.test/indexer")
+	Origin        = "https://docs.test"
+)
+
+// A Pair is a publisher and an indexer that trust one another, each in a
+// folder of its own, and the site that the publisher reads.
+type Pair struct {
+	t              testing.TB
+	Pub, Idx, Site string // folders
+
+	X       *indexer.Indexer // nil while it is stopped
+	Address string           // where sessions are accepted
+	stop    func() error
+}
+
+// New makes a pair with so many pages under one grant over all of them. The
+// indexer runs until the test ends.
+func New(t testing.TB, pages int) *Pair {
+	t.Helper()
+	dir := t.TempDir()
+	p := &Pair{t: t, Pub: filepath.Join(dir, "pub"), Idx: filepath.Join(dir, "idx"), Site: filepath.Join(dir, "site")}
+	now := time.Now()
+	local, err := identity.Create(p.Pub, identity.Options{
+		Identity: PublisherName, Role: identity.Publisher, Origins: []identity.Origin{Origin}, Now: now,
+	})
+	Check(t, err)
+	other, err := identity.Create(p.Idx, identity.Options{
+		Identity: IndexerName, Role: identity.Indexer, Endpoint: "indexer.test:7443", LogURL: "http://log.test", Now: now,
+	})
+	Check(t, err)
+	trust, err := identity.OpenTrust(filepath.Join(p.Idx, "trust"), identity.TrustOptions{})
+	Check(t, err)
+	_, err = trust.Add(local.Card.Object.Raw, identity.AddOptions{Origins: []identity.Origin{Origin}, Now: now})
+	Check(t, err)
+	p.StartIndexer()
+	trust, err = publisher.OpenTrust(p.Pub)
+	Check(t, err)
+	_, err = trust.Add(other.Card.Object.Raw, identity.AddOptions{Endpoint: p.Address, Now: now})
+	Check(t, err)
+	for i := range pages {
+		p.Write(i, "first")
+	}
+	Check(t, publisher.AddSource(p.Pub, publisher.Source{Name: "site", Kind: "site", Location: p.Site, BaseURL: Origin + "/"}))
+	p.Grant("/")
+	return p
+}
+
+// Check ends the test on an error.
+func Check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Page is where the i-th page lies.
+func (p *Pair) Page(i int) string {
+	return filepath.Join(p.Site, fmt.Sprintf("d%d", i%7), fmt.Sprintf("p%d.html", i))
+}
+
+// PageURL is the URL of the i-th page.
+func PageURL(i int) string { return fmt.Sprintf("%s/d%d/p%d.html", Origin, i%7, i) }
+
+// Write gives the i-th page other words.
+func (p *Pair) Write(i int, words string) {
+	p.t.Helper()
+	Check(p.t, os.MkdirAll(filepath.Dir(p.Page(i)), 0o755))
+	html := fmt.Sprintf("<!DOCTYPE html><html lang=en><title>Page %d</title><main><h1>Page %d</h1><p>It says %s.</p></main>", i, i, words)
+	Check(p.t, os.WriteFile(p.Page(i), []byte(html), 0o644))
+}
+
+// Grant issues one more grant, over what lies under prefix.
+func (p *Pair) Grant(prefix string) *publisher.Relationship {
+	p.t.Helper()
+	scope, err := grants.PrefixScope(Origin + prefix)
+	Check(p.t, err)
+	rel, _, err := publisher.IssueGrant(p.Pub, publisher.GrantRequest{
+		Indexer: IndexerName, Source: "site", Scope: scope, Purposes: grants.Purposes{grants.SearchIndex}, Mode: grants.ModePush,
+	}, time.Now())
+	Check(p.t, err)
+	return rel
+}
+
+// StartIndexer opens the indexer and serves it, on the address that it had.
+func (p *Pair) StartIndexer() {
+	p.t.Helper()
+	Check(p.t, p.TryIndexer())
+	p.t.Cleanup(func() { p.StopIndexer() })
+}
+
+// TryIndexer is StartIndexer for a start that may fail.
+func (p *Pair) TryIndexer() error {
+	x, err := indexer.Open(indexer.Config{Dir: p.Idx, Log: slog.New(slog.DiscardHandler), Publish: 100 * time.Millisecond})
+	if err != nil {
+		return err
+	}
+	address := p.Address
+	if address == "" {
+		address = "127.0.0.1:0"
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return errors.Join(err, x.Close())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- x.Serve(ctx, x.NewServer(), l) }()
+	p.X, p.Address = x, l.Addr().String()
+	p.stop = func() error {
+		cancel()
+		return errors.Join(<-served, x.Close())
+	}
+	return nil
+}
+
+// StopIndexer ends the indexer in order.
+func (p *Pair) StopIndexer() {
+	if p.stop != nil {
+		stop := p.stop
+		p.stop = nil
+		if err := stop(); err != nil {
+			p.t.Errorf("indexer: %v", err)
+		}
+	}
+}
+
+// Push runs one push and gives its one result.
+func (p *Pair) Push() publisher.Result {
+	p.t.Helper()
+	r, err := p.TryPush()
+	Check(p.t, err)
+	return r
+}
+
+// TryPush is Push for one that may fail.
+func (p *Pair) TryPush() (r publisher.Result, err error) {
+	pub, err := publisher.Open(publisher.Config{Dir: p.Pub})
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, pub.Close()) }()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	results, err := pub.Push(ctx, publisher.PushOptions{})
+	if len(results) > 0 {
+		r = results[0]
+	}
+	return r, err
+}
+
+// Pages is how many pages the indexer holds.
+func (p *Pair) Pages() uint64 {
+	p.t.Helper()
+	s, err := p.X.Status()
+	Check(p.t, err)
+	return s.Pages
+}
+
+// ReceiptsHold evaluates every receipt of the publisher again.
+func (p *Pair) ReceiptsHold(want int) {
+	p.t.Helper()
+	pub, err := publisher.Open(publisher.Config{Dir: p.Pub})
+	Check(p.t, err)
+	defer pub.Close()
+	n, bad, err := pub.VerifyReceipts()
+	Check(p.t, err)
+	if n != want || len(bad) > 0 {
+		p.t.Errorf("%d receipts, want %d; bad: %v", n, want, bad)
+	}
+}
+
+// CopyDir copies a folder, for a backup that the test brings back later.
+func CopyDir(t testing.TB, from, to string) {
+	t.Helper()
+	Check(t, os.RemoveAll(to))
+	Check(t, os.CopyFS(to, os.DirFS(from)))
+	Check(t, filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		return os.Chmod(filepath.Join(to, rel), info.Mode().Perm()) // keys stay their owner's
+	}))
+}
+
+// VKey is the verifier key of the indexer's log.
+func (p *Pair) VKey() string {
+	p.t.Helper()
+	local, err := identity.Load(p.Idx, time.Now())
+	Check(p.t, err)
+	return local.Card.Log.VKey
+}
+
+// SamePage compares what the indexer holds of a page with what the site says.
+func (p *Pair) SamePage(i int) {
+	p.t.Helper()
+	rels, err := publisher.Relationships(p.Pub)
+	Check(p.t, err)
+	got, err := p.X.Payload(PublisherName, rels[0].Series, PageURL(i))
+	if err != nil {
+		p.t.Errorf("page %d: %v", i, err)
+		return
+	}
+	reader := &site.Site{Dir: p.Site, BaseURL: Origin + "/"}
+	location, err := filepath.Rel(p.Site, p.Page(i))
+	Check(p.t, err)
+	want, err := reader.Fetch(p.t.Context(), filepath.ToSlash(location))
+	Check(p.t, err)
+	if !bytes.Equal(got, want.Payload) {
+		p.t.Errorf("page %d is held as %s, want %s", i, got, want.Payload)
+	}
+}
+
+// EveryReceiptHolds evaluates every stored receipt again, however many.
+func (p *Pair) EveryReceiptHolds() {
+	p.t.Helper()
+	pub, err := publisher.Open(publisher.Config{Dir: p.Pub})
+	Check(p.t, err)
+	defer pub.Close()
+	_, bad, err := pub.VerifyReceipts()
+	Check(p.t, err)
+	for _, b := range bad {
+		p.t.Error(b)
+	}
+}
+
+// Dial makes the publisher dial address in place of the indexer's own, such as
+// that of a proxy between the two.
+func (p *Pair) Dial(address string) {
+	p.t.Helper()
+	local, err := identity.Load(p.Idx, time.Now())
+	Check(p.t, err)
+	trust, err := publisher.OpenTrust(p.Pub)
+	Check(p.t, err)
+	_, err = trust.Add(local.Card.Object.Raw, identity.AddOptions{Endpoint: address, Now: time.Now()})
+	Check(p.t, err)
+}

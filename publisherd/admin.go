@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
+	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
+)
+
+// health serves liveness and readiness.
+func (d *daemon) health() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if _, err := d.p.Status(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	return mux
+}
+
+// commands answers the commands of this program on the socket.
+func (d *daemon) commands() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.p.Status) })
+	mux.HandleFunc("POST /push", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, func() ([]publisher.Result, error) {
+			q := r.URL.Query()
+			return d.d.Push(r.Context(), publisher.PushOptions{Indexer: envelope.Name(q.Get("indexer")), AllowMassDelete: q.Has("mass-delete")})
+		})
+	})
+	mux.HandleFunc("POST /revocations", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, func() ([]publisher.RevocationStatus, error) {
+			var ids []envelope.Hash
+			if err := json.UnmarshalRead(io.LimitReader(r.Body, 64<<10), &ids); err != nil {
+				return nil, err
+			}
+			return deliverRevocations(r.Context(), d.p, ids)
+		})
+	})
+	mux.HandleFunc("GET /receipts", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.p.Receipts) })
+	mux.HandleFunc("GET /receipts/{id}", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, func() ([]byte, error) {
+			id, err := envelope.ParseHash(r.PathValue("id"))
+			if err != nil {
+				return nil, cli.With(cli.Usage, err)
+			}
+			return d.p.ReceiptFile(id)
+		})
+	})
+	mux.HandleFunc("POST /receipts/verify", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, func() (verified, error) { return verifyReceipts(d.p) })
+	})
+	mux.HandleFunc("GET /evidence", func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		answer(w, func() ([]byte, error) { return d.p.Evidence(q.Get("url"), envelope.Name(q.Get("indexer"))) })
+	})
+	return mux
+}
+
+// An answered request carries what the command would have had from the store:
+// the value, and the error with the exit code that it ends the program with.
+type answered struct {
+	Value jsontext.Value `json:"value,omitzero"`
+	Error string         `json:"error,omitzero"`
+	Code  cli.Code       `json:"code,omitzero"`
+}
+
+func answer[T any](w http.ResponseWriter, f func() (T, error)) {
+	var a answered
+	v, err := f()
+	if b, merr := json.Marshal(v); merr == nil {
+		a.Value = b
+	} else {
+		err = errors.Join(err, merr)
+	}
+	if err != nil {
+		a.Error, a.Code = err.Error(), exitCode(err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	json.MarshalWrite(w, a) // a client that is gone needs no answer
+}
+
+// A query is one command as the daemon is asked it, and as the store answers it.
+type query[T any] struct {
+	method, path string
+	values       url.Values
+	body         any
+	store        func(*publisher.Publisher) (T, error)
+}
+
+// maxAnswer bounds what is read from the daemon, in octets.
+const maxAnswer = 1 << 30
+
+// ask gets an answer from the daemon of the folder, or, if none runs, from the
+// store itself. With some errors there is a value as well.
+func ask[T any](ctx context.Context, a *app, q query[T]) (v T, err error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(a.dir, socketFile))
+	if err != nil { // no socket, or one that a daemon left behind that was killed
+		return askStore(a, q.store)
+	}
+	client := &http.Client{Transport: &http.Transport{
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+		DisableKeepAlives: true,
+	}}
+	defer conn.Close()
+	var body []byte
+	if q.body != nil {
+		if body, err = json.Marshal(q.body); err != nil {
+			return v, err
+		}
+	}
+	u := url.URL{Scheme: "http", Host: "daemon", Path: q.path, RawQuery: q.values.Encode()}
+	req, err := http.NewRequestWithContext(ctx, q.method, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return v, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return v, cli.With(cli.Temporary, fmt.Errorf("the daemon did not answer: %w", err))
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return v, cli.With(cli.Temporary, fmt.Errorf("the daemon did not answer: %w", err))
+	}
+	var got answered
+	if err := json.Unmarshal(b, &got); err != nil || resp.StatusCode != http.StatusOK {
+		return v, fmt.Errorf("the daemon does not know this command: %s", resp.Status)
+	}
+	if len(got.Value) > 0 {
+		if err := json.Unmarshal(got.Value, &v); err != nil {
+			return v, err
+		}
+	}
+	if got.Error != "" {
+		return v, cli.Errorf(got.Code, "%s", got.Error)
+	}
+	return v, nil
+}
+
+func askStore[T any](a *app, f func(*publisher.Publisher) (T, error)) (v T, err error) {
+	p, err := a.open()
+	if err != nil {
+		return v, err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	return f(p)
+}

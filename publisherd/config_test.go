@@ -1,0 +1,76 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestConfigurationIsReadStrictly(t *testing.T) {
+	for _, tt := range []struct {
+		name, file string
+		wants      string // part of the error; "" for none
+	}{
+		{"nothing is said", "", ""},
+		{"everything is said", "rescan_interval: 90s\nadmin: 127.0.0.1:7481\nlog_level: debug\n", ""},
+		{"a setting that does not exist", "rescan: 5m\n", "rescan"},
+		{"no duration", "rescan_interval: often\n", "rescan_interval"},
+		{"a scan without a pause", "rescan_interval: 0s\n", "want 1s to 24h"},
+		{"no address", "admin: somewhere\n", "admin"},
+		{"no level", "log_level: loud\n", "log_level"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, configFile), []byte(tt.file), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			_, err := loadConfig(dir)
+			if (err == nil) != (tt.wants == "") || err != nil && !strings.Contains(err.Error(), tt.wants) {
+				t.Errorf("error %v, want %q in it", err, tt.wants)
+			}
+		})
+	}
+}
+
+func TestTheConfigurationThatIsWrittenShowsTheDefaults(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeConfig(dir); err != nil {
+		t.Fatal(err)
+	}
+	silent, err := loadConfig(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// With every setting's comment sign taken away it says the same.
+	var spoken strings.Builder
+	for _, line := range strings.Split(configTemplate, "\n") {
+		if name, _, ok := strings.Cut(strings.TrimPrefix(line, "# "), ": "); ok && !strings.ContainsAny(name, " .") && name == strings.ToLower(name) && strings.HasPrefix(line, "# ") && name != "publisherd" {
+			line = strings.TrimPrefix(line, "# ")
+		}
+		spoken.WriteString(line + "\n")
+	}
+	if err := os.WriteFile(filepath.Join(dir, configFile), []byte(spoken.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	loud, err := loadConfig(dir)
+	if err != nil || loud != silent || strings.Count(spoken.String(), "\n# ") >= strings.Count(configTemplate, "\n# ") {
+		t.Errorf("%+v, %v; want %+v", loud, err, silent)
+	}
+	if silent.Rescan != 5*time.Minute || silent.Admin != "off" || silent.level != slog.LevelWarn {
+		t.Errorf("%+v", silent)
+	}
+}
+
+func TestTheEnvironmentWinsOverTheFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, configFile), []byte("rescan_interval: 90s\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PUBLISHERD_RESCAN_INTERVAL", "7s")
+	if c, err := loadConfig(dir); err != nil || c.Rescan != 7*time.Second {
+		t.Errorf("%+v, %v", c, err)
+	}
+}

@@ -1,0 +1,295 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
+	"github.com/uzpif-oi/uzpif-oi/translog"
+)
+
+// revokeTimeout is for one answer to a revocation.
+const revokeTimeout = 20 * time.Second
+
+// DeliverPending brings every revocation that is not settled to its indexer:
+// to one indexer only if it is named. It reports how many were waiting.
+func (p *Publisher) DeliverPending(ctx context.Context, only envelope.Name) (int, error) {
+	all, err := Revocations(p.dir)
+	if err != nil {
+		return 0, err
+	}
+	waiting := 0
+	tried := make(map[envelope.Name]bool)
+	var errs []error
+	for _, v := range all {
+		if v.Settled() || only != "" && v.Indexer != only {
+			continue
+		}
+		waiting++
+		if !tried[v.Indexer] {
+			tried[v.Indexer] = true
+			errs = append(errs, p.DeliverRevocations(ctx, v.Indexer))
+		}
+	}
+	return waiting, errors.Join(errs...)
+}
+
+// DeliverRevocations shows an indexer each revocation that is not settled,
+// over a connection of its own that needs no session and no live grant, and
+// stores what it acknowledges. A call that comes later asks again: the indexer
+// answers the same revocation with the same acknowledgements, and with those
+// that have come since. The error is ErrUnavailable or a *Refused where
+// nothing was delivered, and an *evaluate.Failure for an acknowledgement that
+// does not hold, which is kept in the folder alarms.
+func (p *Publisher) DeliverRevocations(ctx context.Context, indexer envelope.Name) error {
+	p.revocationsMu.Lock()
+	defer p.revocationsMu.Unlock()
+	all, err := Revocations(p.dir)
+	if err != nil {
+		return err
+	}
+	who, ok := p.trust.Lookup(indexer)
+	if !ok {
+		return &Refused{Reason: grants.ErrUnknownPeer, Detail: string(indexer) + "; import its card with trust add"}
+	}
+	conn, hs, err := p.connect(who, new(counter))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	client := oiv1.NewOutboundIndexingClient(conn)
+	var errs []error
+	for _, v := range all {
+		if v.Indexer != indexer || v.Settled() {
+			continue
+		}
+		answer, err := revoke(ctx, client, v)
+		if err != nil {
+			err = hs.explain(err)
+			return errors.Join(append(errs, fmt.Errorf("%s: revocation %s: %w", indexer, v.ID(), err))...)
+		}
+		if err := p.takeAcknowledgements(v, who, answer); err != nil {
+			errs = append(errs, fmt.Errorf("%s: revocation %s: %w", indexer, v.ID(), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// revoke makes one call.
+func revoke(ctx context.Context, client oiv1.OutboundIndexingClient, v *Revocation) (*oiv1.Acknowledgements, error) {
+	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
+	defer cancel()
+	answer, err := client.Revoke(ctx, &oiv1.SignedObject{Object: v.Signed.Object.Raw})
+	if err == nil {
+		if id := v.ID(); string(answer.RevocationId) != string(id[:]) {
+			return nil, fmt.Errorf("%w: an answer to another revocation", ErrProtocol)
+		}
+		return answer, nil
+	}
+	switch status.Code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.ResourceExhausted:
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return nil, fmt.Errorf("%w: %w", ErrProtocol, err)
+}
+
+// takeAcknowledgements evaluates what is new in an answer and stores it.
+func (p *Publisher) takeAcknowledgements(v *Revocation, who *identity.Peer, answer *oiv1.Acknowledgements) error {
+	if answer.Refused != nil {
+		return refusedBy(answer.Refused)
+	}
+	if v.Delivered.IsZero() {
+		v.Delivered = envelope.At(p.now())
+	}
+	var errs []error
+	for _, wire := range answer.Acknowledged {
+		a, err := p.takeAcknowledgement(v, who, wire)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("acknowledgement for series %.80q: %w", wire.Series, err))
+			continue
+		}
+		if a == nil {
+			continue
+		}
+		v.Acknowledgements = append(v.Acknowledgements, *a)
+		p.log.Info("revocation acknowledged", "indexer", v.Indexer, "series", a.Series, "type", a.Type, "pages", a.Count)
+	}
+	return errors.Join(append(errs, v.write(p.dir))...)
+}
+
+// takeAcknowledgement evaluates one acknowledgement. None is returned for one
+// that is stored already.
+func (p *Publisher) takeAcknowledgement(v *Revocation, who *identity.Peer, wire *oiv1.Acknowledged) (*Acknowledgement, error) {
+	path, err := hashes(wire.Inclusion.GetHashes())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	var body translog.Acknowledgement
+	o, err := envelope.Parse(wire.Acknowledgement)
+	if err == nil {
+		err = o.DecodeBody(&body)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	if v.acknowledged(wire.Series, body.AckType) {
+		return nil, nil
+	}
+	rel, err := p.agreedWith(v.Indexer, wire.Series)
+	if err != nil {
+		return nil, err
+	}
+	e, err := p.expectedAck(v, rel, who, wire.Entry)
+	if err != nil {
+		return nil, err
+	}
+	done, err := evaluate.Acknowledgement(evaluate.AckAnswer{
+		Acknowledgement: wire.Acknowledgement, Entry: wire.Entry, Inclusion: path, Checkpoint: wire.Checkpoint, Note: wire.Note,
+	}, e)
+	if err != nil {
+		return nil, errors.Join(p.keepBadAnswer(rel, v.Signed.Object.Raw, wire), err)
+	}
+	if done.Linked && done.Own == done.Tree {
+		if err := p.setLogTree(v.Indexer, wire.Note); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.afterDeletion(v, rel, e, done.Body.AckType); err != nil {
+		return nil, err
+	}
+	return &Acknowledgement{
+		Series: rel.Series, Type: done.Body.AckType, Count: done.Body.Count, IssuedAt: envelope.At(done.Object.IssuedAt),
+		EntryIndex: done.Entry.Sequence, Linked: done.Linked,
+		JournalEpoch: done.EntryBody.JournalEpoch, Through: done.EntryBody.Through, State: done.EntryBody.State,
+		Acknowledgement: done.Object.Raw, Entry: done.Entry.Raw, Inclusion: wirePath(path), Checkpoint: wire.Checkpoint, Note: string(wire.Note),
+	}, nil
+}
+
+// agreedWith finds a series that an indexer named among those agreed with it.
+func (p *Publisher) agreedWith(indexer envelope.Name, series string) (*Relationship, error) {
+	rels, err := Relationships(p.dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rels {
+		if r.Indexer == indexer && r.Series == series {
+			return r, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: there is no such series with %s", ErrProtocol, indexer)
+}
+
+// expectedAck is what an acknowledgement has to match. It is under the newest
+// grant that the indexer has seen, which a renewal may have overtaken here.
+func (p *Publisher) expectedAck(v *Revocation, rel *Relationship, who *identity.Peer, entry []byte) (evaluate.ExpectedAck, error) {
+	var body translog.Entry
+	o, err := envelope.Parse(entry)
+	if err == nil {
+		err = o.DecodeBody(&body)
+	}
+	if err != nil {
+		return evaluate.ExpectedAck{}, fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	pair, err := p.pairOf(rel, body.GrantID)
+	if err != nil {
+		return evaluate.ExpectedAck{}, fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	tree, _, err := p.logTree(v.Indexer)
+	if err != nil {
+		return evaluate.ExpectedAck{}, err
+	}
+	standings, err := p.standings(rel)
+	return evaluate.ExpectedAck{
+		Agreed: agreed(p.local.Name(), who, p.trust, rel, pair), Grant: pair.Grant, Revocation: v.Signed,
+		Standings: standings, Now: p.now(), Seen: tree,
+	}, err
+}
+
+// standings are where a series may have stood when it was revoked: at the last
+// receipt, after what awaits one, or where an earlier acknowledgement found it.
+func (p *Publisher) standings(rel *Relationship) ([]evaluate.Standing, error) {
+	a := agreement{p.store, rel}
+	c, err := a.cursor(p.store)
+	if err != nil {
+		return nil, err
+	}
+	at := func(epoch, cursor uint64, root envelope.Hash) evaluate.Standing {
+		return evaluate.Standing{JournalEpoch: epoch, Cursor: cursor, State: rel.LeafKey.StateCommitment(epoch, cursor, root)}
+	}
+	all := []evaluate.Standing{at(c.JournalEpoch, c.Acked, c.State)}
+	batch, err := a.pending(p.store)
+	if err != nil {
+		return nil, err
+	}
+	if batch != nil {
+		_, m, err := manifestOf(&storedAnswer{Manifest: batch.Manifest})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, at(m.JournalEpoch, m.Through, m.StateAfter))
+	}
+	rebind, err := a.pendingRebind(p.store)
+	if err != nil {
+		return nil, err
+	}
+	if rebind != nil {
+		all = append(all, at(rebind.JournalEpoch, rebind.Cursor, rebind.State), at(rebind.JournalEpoch, rebind.Cursor, rebind.After))
+	}
+	places := all
+	for _, v := range rel.revocations {
+		for _, x := range v.Acknowledgements {
+			if x.Series == rel.Series {
+				all = append(all, evaluate.Standing{JournalEpoch: x.JournalEpoch, Cursor: x.Through, State: x.State})
+			}
+		}
+		if v.Signed.Body.Disposition != grants.DispositionDelete {
+			continue
+		}
+		// The indexer may have deleted already what it was told to, and not have
+		// been asked since.
+		plan, _, err := a.narrow(p.store, func(url string) bool { return !v.Signed.ReachesPage(rel.Pair.Grant, url) })
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range places {
+			all = append(all, at(s.JournalEpoch, s.Cursor, plan.Root()))
+		}
+	}
+	return all, nil
+}
+
+// afterDeletion takes the pages of a scope that was deleted out of the state,
+// as the indexer did.
+func (p *Publisher) afterDeletion(v *Revocation, rel *Relationship, e evaluate.ExpectedAck, kind translog.Decision) error {
+	if kind != translog.DeleteAck || v.Signed.Body.Target.Scope == nil {
+		return nil
+	}
+	a := agreement{p.store, rel}
+	c, err := a.cursor(p.store)
+	if err != nil {
+		return err
+	}
+	b := p.store.NewBatch()
+	defer b.Close()
+	plan, _, err := a.narrow(b, func(url string) bool { return !v.Signed.ReachesPage(e.Grant, url) })
+	if err != nil {
+		return err
+	}
+	if err := plan.Apply(b); err != nil {
+		return err
+	}
+	c.State, c.Pages = plan.Root(), plan.Count()
+	if err := write(b, rowKey('A', rel.Series, 'c'), c); err != nil {
+		return err
+	}
+	return b.Commit()
+}

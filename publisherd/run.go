@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
+)
+
+// The files of a running daemon.
+const (
+	runFile    = "run.json"   // what really runs
+	socketFile = "admin.sock" // commands talk to the daemon here; owner only
+)
+
+// running is run.json.
+type running struct {
+	PID   int    `json:"pid"`
+	Admin string `json:"admin,omitempty"`
+}
+
+func newRun(a *app) *cobra.Command {
+	var admin string
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Keep every indexer up to date until stopped",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := loadConfig(a.dir)
+			if err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("admin") {
+				c.Admin = admin
+				if err := c.check(); err != nil {
+					return err
+				}
+			}
+			return run(cmd.Context(), a.dir, c, newLogger(os.Stderr, c.level))
+		},
+	}
+	c.Flags().StringVar(&admin, "admin", "off", "HOST:PORT for /healthz and /readyz; off opens no port")
+	return c
+}
+
+// run is the daemon. On the end of ctx it stops in order: batches in flight,
+// sessions, HTTP, store.
+func run(ctx context.Context, dir string, c config, log *slog.Logger) (err error) {
+	p, err := publisher.Open(publisher.Config{Dir: dir, Log: log})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	d := &daemon{dir: dir, p: p, d: publisher.NewDaemon(p, publisher.DaemonOptions{Rescan: c.Rescan}), log: log}
+	defer d.closeListeners()
+	if err := d.listen(c); err != nil {
+		return err
+	}
+	defer os.Remove(filepath.Join(dir, runFile))
+	defer os.Remove(filepath.Join(dir, socketFile))
+	log.Info("running", "identity", p.Identity(), "admin", d.bound.Admin)
+	defer log.Info("stopped")
+	return d.serve(ctx)
+}
+
+// A daemon is the publisher's Daemon with its listeners.
+type daemon struct {
+	dir            string
+	p              *publisher.Publisher
+	d              *publisher.Daemon
+	log            *slog.Logger
+	bound          running
+	admin, control net.Listener
+}
+
+func (d *daemon) closeListeners() {
+	for _, l := range []net.Listener{d.admin, d.control} {
+		if l != nil {
+			l.Close()
+		}
+	}
+}
+
+// listen binds what is asked for, and then tells it in run.json.
+func (d *daemon) listen(c config) (err error) {
+	d.bound.PID = os.Getpid()
+	if c.Admin != "off" {
+		if d.admin, err = net.Listen("tcp", c.Admin); err != nil {
+			return fmt.Errorf("admin: %w", err)
+		}
+		d.bound.Admin = d.admin.Addr().String()
+	}
+	if d.control, err = listenSocket(filepath.Join(d.dir, socketFile)); err != nil {
+		return fmt.Errorf("admin socket: %w", err)
+	}
+	b, err := json.Marshal(d.bound)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(d.dir, runFile), append(b, '\n'), 0o644)
+}
+
+// listenSocket binds a socket that only its owner may open. A file left by a
+// daemon that was killed is taken over: the store's lock has shown that none
+// runs.
+func listenSocket(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// serve works until ctx ends. Commands are answered until the last session is
+// closed: one that waits for a push learns what became of it.
+func (d *daemon) serve(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	drained, done := context.WithCancel(context.WithoutCancel(ctx))
+	group.Go(func() error {
+		defer done()
+		return d.d.Run(ctx)
+	})
+	d.http(group, drained, d.admin, d.health())
+	d.http(group, drained, d.control, d.commands())
+	return group.Wait()
+}
+
+// http serves h on l until end.
+func (d *daemon) http(group *errgroup.Group, end context.Context, l net.Listener, h http.Handler) {
+	if l == nil {
+		return
+	}
+	// A push may take long. A limit on reading would end the request's context
+	// while its handler works.
+	s := &http.Server{
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
+	}
+	group.Go(func() error {
+		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-end.Done()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(end), 5*time.Second)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			return s.Close()
+		}
+		return nil
+	})
+}
