@@ -63,7 +63,7 @@ func newGrantIssue(a *app) *cobra.Command {
 	fl.StringVar(&f.policy, "policy", "", "file with the policy's terms, JSON or YAML")
 	fl.DurationVar(&f.lifetime, "for", grants.DefaultLifetime, "lifetime, at most 2160h")
 	fl.StringVar(&f.listing, "listing", string(grants.ListingBlinded), "how the public log names this publisher: blinded or public")
-	fl.StringVar(&f.mode, "mode", string(grants.ModePush), "who begins a transfer: push, request or both")
+	fl.StringVar(&f.mode, "mode", string(grants.ModePush), "who begins a transfer; this edition speaks push")
 	fl.Uint64Var(&f.retentionDays, "retention-days", 0, "cap on the policy's retention, in days; 0 sets none")
 	for _, name := range []string{"indexer", "source", "scope", "purpose"} {
 		c.MarkFlagRequired(name)

@@ -81,7 +81,7 @@ func exitCode(err error) cli.Code {
 		return cli.Unavailable
 	case errors.Is(err, publisher.ErrProtocol), errors.Is(err, publisher.ErrBehind), errors.Is(err, publisher.ErrRestored), errors.Is(err, publisher.ErrMassDelete), isFailure(err):
 		return cli.Failed
-	case errors.Is(err, publisher.ErrNoSource), errors.Is(err, publisher.ErrNothingToPush), errors.Is(err, publisher.ErrNoGrant),
+	case errors.Is(err, publisher.ErrNoSource), errors.Is(err, publisher.ErrMode), errors.Is(err, publisher.ErrNothingToPush), errors.Is(err, publisher.ErrNoGrant),
 		errors.Is(err, publisher.ErrNoReceipt), errors.Is(err, identity.ErrNoIdentity), errors.Is(err, identity.ErrExists),
 		errors.Is(err, identity.ErrPermission), errors.Is(err, identity.ErrMismatch):
 		return cli.Config

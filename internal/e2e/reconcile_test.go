@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
 	"github.com/uzpif-oi/uzpif-oi/internal/e2e/pair"
 	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
@@ -140,5 +142,39 @@ func TestAnIndexerWithoutItsLogIsNotBelieved(t *testing.T) {
 	var refused *publisher.Refused
 	if !errors.As(err, &refused) && !errors.Is(err, publisher.ErrProtocol) && !errors.Is(err, publisher.ErrUnavailable) {
 		t.Errorf("push = %v", err)
+	}
+}
+
+func TestARefusedSeriesDoesNotHoldUpTheOthers(t *testing.T) {
+	p := pair.New(t, 14)
+	rels, err := publisher.Relationships(p.Pub)
+	pair.Check(t, err)
+	p.Push()
+	// The second collection is of an origin that the indexer's operator did not
+	// name; the first goes on.
+	other := p.Site + "-other"
+	pair.CopyDir(t, p.Site, other)
+	pair.Check(t, publisher.AddSource(p.Pub, publisher.Source{Name: "another", Kind: "site", Location: other, BaseURL: "https://foreign.test/"}))
+	scope, err := grants.PrefixScope("https://foreign.test/")
+	pair.Check(t, err)
+	_, _, err = publisher.IssueGrant(p.Pub, publisher.GrantRequest{
+		Indexer: pair.IndexerName, Source: "another", Scope: scope, Purposes: grants.Purposes{grants.SearchIndex}, Mode: grants.ModePush,
+	}, time.Now())
+	pair.Check(t, err)
+	p.Write(2, "second")
+	pub, err := publisher.Open(publisher.Config{Dir: p.Pub})
+	pair.Check(t, err)
+	defer pub.Close()
+	results, err := pub.Push(t.Context(), publisher.PushOptions{})
+	if !errors.Is(err, grants.ErrOrigin) {
+		t.Errorf("Push = %v", err)
+	}
+	for _, r := range results {
+		if r.Collection == rels[0].Collection && r.Sent != 1 {
+			t.Errorf("the admitted series: %+v", r)
+		}
+	}
+	if len(results) != 2 {
+		t.Errorf("%d results", len(results))
 	}
 }

@@ -1,7 +1,9 @@
 package publisher
 
 import (
+	"cmp"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,7 +21,7 @@ type GrantRequest struct {
 	Terms       grants.PolicyTerms
 	Constraints grants.Constraints
 	Listing     grants.Listing
-	Mode        grants.Mode
+	Mode        grants.Mode // "" is push
 	Lifetime    time.Duration
 }
 
@@ -27,6 +29,10 @@ type GrantRequest struct {
 // both with the secrets of the new series. It needs no store: the identity and
 // the folder are enough.
 func IssueGrant(dir string, q GrantRequest, now time.Time) (*Relationship, []grants.Warning, error) {
+	if q.Mode = cmp.Or(q.Mode, grants.ModePush); q.Mode != grants.ModePush {
+		// A signed promise that nothing keeps would mislead whoever reads it.
+		return nil, nil, fmt.Errorf("%w: %q; this edition speaks push", ErrMode, q.Mode)
+	}
 	local, err := identity.Load(dir, now)
 	if err != nil {
 		return nil, nil, err
@@ -78,6 +84,9 @@ func checkRevocations(dir string, indexer envelope.Name, g *grants.Grant) error 
 	}
 	return nil
 }
+
+// ErrMode is returned for a grant whose mode this edition does not speak.
+var ErrMode = errors.New("transfer mode not spoken")
 
 // checkIssue refuses what the indexer would refuse later: an indexer that is
 // not trusted, a collection that is not configured, and a scope that meets

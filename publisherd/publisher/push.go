@@ -219,17 +219,22 @@ func (p *Publisher) pushTo(ctx context.Context, rels []*Relationship, scans map[
 	defer s.close()
 	dialled := time.Since(start)
 	var all []Result
+	var errs []error
 	for i, r := range rels {
 		result, err := s.bring(ctx, nil, r, scans[r.Collection])
 		if i == 0 {
 			result.Seconds += dialled.Seconds()
 		}
 		all = append(all, result)
-		if err != nil {
-			return all, err
+		var refused *Refused
+		switch {
+		case errors.As(err, &refused): // of this series: the session goes on
+			errs = append(errs, err)
+		case err != nil:
+			return all, errors.Join(append(errs, err)...)
 		}
 	}
-	return all, nil
+	return all, errors.Join(errs...)
 }
 
 // bring pushes one series over the session. When stop is closed it ends, with
@@ -249,7 +254,10 @@ func (s *session) bring(ctx context.Context, stop <-chan struct{}, r *Relationsh
 	for _, k := range sc.report.Skipped {
 		result.Skipped = append(result.Skipped, SkippedItem{k.Location, k.Reason})
 	}
-	err := s.push(ctx, r, sc.col, &result)
+	err := s.refused[r.Series]
+	if err == nil {
+		err = s.push(ctx, r, sc.col, &result)
+	}
 	if err == nil {
 		err = s.follow(r, &result)
 	}

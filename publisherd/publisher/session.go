@@ -87,6 +87,7 @@ type session struct {
 	note    []byte
 	held    map[string]*oiv1.CollectionState // by series
 	reach   uint64                           // the head that the push under way is to reach
+	refused map[string]error                 // series that the indexer did not admit
 }
 
 // counter counts what a connection carries, TLS included.
@@ -161,7 +162,36 @@ func (h *handshake) Clone() credentials.TransportCredentials { return h }
 // may be sent: hello, welcome, announcement, result. Nothing about the
 // publisher's pages is said before the indexer's identity and its log's
 // consistency are verified.
-func (p *Publisher) dial(ctx context.Context, rels []*Relationship) (_ *session, err error) {
+//
+// An announcement is refused whole. If it is for some of its series only, the
+// others are announced on a new stream, and the session remembers what was said
+// of those that were left out.
+func (p *Publisher) dial(ctx context.Context, rels []*Relationship) (*session, error) {
+	s, err := p.dialOnce(ctx, rels)
+	var refused *announcementRefused
+	if !errors.As(err, &refused) {
+		return s, err
+	}
+	var rest []*Relationship
+	for _, r := range rels {
+		if refused.series[r.Series] == nil {
+			rest = append(rest, r)
+		}
+	}
+	if len(rest) == 0 || len(rest) == len(rels) {
+		return nil, err
+	}
+	for series, why := range refused.series {
+		p.log.Error("series refused", "indexer", rels[0].Indexer, "series", series, "error", why)
+	}
+	if s, err = p.dialOnce(ctx, rest); err != nil {
+		return nil, err
+	}
+	s.refused = refused.series
+	return s, nil
+}
+
+func (p *Publisher) dialOnce(ctx context.Context, rels []*Relationship) (_ *session, err error) {
 	who, ok := p.trust.Lookup(rels[0].Indexer)
 	if !ok {
 		return nil, &Refused{Reason: grants.ErrUnknownPeer, Detail: "import its card with trust add"}
@@ -259,7 +289,7 @@ func (s *session) next(ctx context.Context) (*oiv1.IndexerFrame, error) {
 		return nil, refusedBy(x)
 	}
 	if x := f.GetDrain(); x != nil {
-		return nil, fmt.Errorf("%w; come back in %d ms", ErrDraining, x.ComeBackMs)
+		return nil, &Draining{time.Duration(x.ComeBackMs) * time.Millisecond}
 	}
 	return f, nil
 }

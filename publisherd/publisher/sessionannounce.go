@@ -33,7 +33,7 @@ func (s *session) announce(ctx context.Context, exporter [32]byte) error {
 		return s.violation("no answer to the announcement")
 	}
 	if len(result.Refusals) > 0 {
-		return s.announcementRefused(result.Refusals)
+		return s.refusedAnnouncement(result.Refusals)
 	}
 	for _, c := range result.Collections {
 		s.held[c.Series] = c
@@ -46,17 +46,42 @@ func (s *session) announce(ctx context.Context, exporter [32]byte) error {
 	return nil
 }
 
-// announcementRefused joins the reasons of a refused announcement.
-func (s *session) announcementRefused(all []*oiv1.Refusal) error {
-	var details []string
-	for i, r := range all {
-		if i == 8 {
-			details = append(details, fmt.Sprintf("and %d more", len(all)-i))
-			break
-		}
-		details = append(details, strings.TrimSpace(fmt.Sprintf("%s %s: %s", r.Series, r.Reason, r.Detail)))
+// announcementRefused is the refusal of an announcement, with the series that
+// are at fault. It is a *Refused to errors.As.
+type announcementRefused struct {
+	Refused
+	series map[string]error
+}
+
+func (r *announcementRefused) Unwrap() error { return &r.Refused }
+
+// refusedAnnouncement joins the reasons of a refused announcement.
+func (s *session) refusedAnnouncement(all []*oiv1.Refusal) error {
+	r := &announcementRefused{series: make(map[string]error, len(all))}
+	r.Reason = grants.Reason(all[0].Reason)
+	byGrant := make(map[string]string, len(s.rels))
+	for _, rel := range s.rels {
+		id := rel.Pair.Grant.Object.ID
+		byGrant[string(id[:])] = rel.Series
 	}
-	return &Refused{Reason: grants.Reason(all[0].Reason), Detail: strings.Join(details, "; ")}
+	var details []string
+	for i, x := range all {
+		series := x.Series
+		if series == "" {
+			series = byGrant[string(x.GrantId)]
+		}
+		if series != "" {
+			r.series[series] = &Refused{Reason: grants.Reason(x.Reason), Detail: x.Detail}
+		}
+		if i < 8 {
+			details = append(details, strings.TrimSpace(fmt.Sprintf("%s %s: %s", series, x.Reason, x.Detail)))
+		}
+	}
+	if len(all) > len(details) {
+		details = append(details, fmt.Sprintf("and %d more", len(all)-len(details)))
+	}
+	r.Detail = strings.Join(details, "; ")
+	return r
 }
 
 // announcement builds and signs the announcement.
