@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -106,6 +105,8 @@ func TestAPageIsDescribedByItself(t *testing.T) {
 	}
 }
 
+// A reading that takes the square of the page's size does not come to its end
+// within the time that a package's tests have.
 func TestHostilePagesCostNoMoreThanTheirSize(t *testing.T) {
 	const n = 200_000
 	for _, tt := range []struct{ name, html string }{
@@ -134,12 +135,8 @@ func TestHostilePagesCostNoMoreThanTheirSize(t *testing.T) {
 		{"indentation", "<pre>" + strings.Repeat(" ", n) + "x" + strings.Repeat("\n ", n) + "y"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			start := time.Now()
 			x := extractor{rules: DefaultRules().set()}
 			content, _ := x.extract([]byte(tt.html))
-			if d := time.Since(start); d > 5*time.Second {
-				t.Errorf("took %v", d)
-			}
 			if len(content) > len(tt.html) || cap(x.stack) > 2*maxDepth {
 				t.Errorf("%d octets gave %d, with %d places for open elements", len(tt.html), len(content), cap(x.stack))
 			}

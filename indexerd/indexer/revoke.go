@@ -264,8 +264,10 @@ func acknowledge(tx *translog.Tx, c *translog.Committed, i int, rec *seriesRecor
 }
 
 // acknowledgements reads what is acknowledged of a revocation by now, and how
-// many deletions are still under way.
+// many deletions are still under way. The store shows commits before they are
+// durable; what the log has not released is still under way.
 func (x *Indexer) acknowledgements(revocation envelope.Hash) (given []acknowledgement, pending uint32, err error) {
+	released := x.tlog.Released().Tree.Size
 	r, err := x.store.Snapshot()
 	if err != nil {
 		return nil, 0, err
@@ -279,6 +281,10 @@ func (x *Indexer) acknowledgements(revocation envelope.Hash) (given []acknowledg
 		var a acknowledgement
 		if err := json.Unmarshal(kv.Value, &a); err != nil {
 			return nil, 0, fmt.Errorf("row %q: %w", kv.Key, err)
+		}
+		if a.TreeSize > released {
+			pending++
+			continue
 		}
 		given = append(given, a)
 	}

@@ -12,6 +12,20 @@ import (
 // its exits by itself, and is in the log within about this time.
 const tendEvery = time.Second
 
+// renewEvery is how often the certificate's age is looked at. It is renewed
+// under the same key when a third of its life is left.
+const renewEvery = time.Hour
+
+func (x *Indexer) renew() {
+	changed, err := x.local.Renew(x.cfg.Now(), nil)
+	switch {
+	case err != nil:
+		x.log.Error("certificate", "error", err)
+	case changed:
+		x.log.Info("certificate renewed")
+	}
+}
+
 // A tender is the goroutine that does what no session asks for: the log's
 // entries about grants that expired, and deletions.
 type tender struct {
@@ -36,6 +50,8 @@ func (t *tender) start(x *Indexer) {
 	t.ended.Go(func() {
 		tick := time.NewTicker(tendEvery)
 		defer tick.Stop()
+		renew := time.NewTicker(renewEvery)
+		defer renew.Stop()
 		for {
 			x.tend(ctx)
 			select {
@@ -43,6 +59,8 @@ func (t *tender) start(x *Indexer) {
 				return
 			case <-tick.C:
 			case <-t.asked:
+			case <-renew.C:
+				x.renew()
 			}
 		}
 	})

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -32,7 +31,6 @@ type programs struct {
 func newPrograms(t testing.TB, pages int) *programs {
 	p := pair.New(t, pages)
 	p.StopIndexer()
-	p.Write(0, strings.Repeat("many words ", 2000)) // a page that takes a while
 	config := fmt.Sprintf("listen: %s\npublic: 127.0.0.1:0\nadmin: \"off\"\nlog_level: error\npublish_interval: 100ms\n", p.Address)
 	pair.Check(t, os.WriteFile(filepath.Join(p.Idx, "indexerd.yaml"), []byte(config), 0o644))
 	pair.Check(t, os.WriteFile(filepath.Join(p.Pub, "publisherd.yaml"), []byte("log_level: error\n"), 0o644))
@@ -101,20 +99,22 @@ func fetch(ctx context.Context, url string) ([]byte, error) {
 }
 
 // killRounds pushes an ever-changing site and kills one side or the other, at
-// random moments, rounds times; then lets a push through and checks all.
-func killRounds(t *testing.T, rounds, pages int) {
-	p := newPrograms(t, pages)
-	p.bin = buildPrograms(t)
+// random moments within so many milliseconds, rounds times; then lets a push
+// through and checks all. pages are files relative to the site.
+func (p *programs) killRounds(rounds int, pages []string, within int) {
+	p.t.Helper()
+	p.bin = buildPrograms(p.t)
 	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	p.t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	p.startIndexerd()
+	cut := 0
 	for round := range rounds {
-		for range 1 + random.IntN(pages/4) {
-			p.Write(random.IntN(pages), fmt.Sprintf("words of round %d", round))
+		for range 1 + random.IntN(len(pages)/4) {
+			p.edit(pages[random.IntN(len(pages))], fmt.Sprintf("words of round %d", round))
 		}
 		push, _ := p.startPush()
-		time.Sleep(time.Duration(random.IntN(120)) * time.Millisecond)
+		time.Sleep(time.Duration(random.IntN(within)) * time.Millisecond)
 		p.keepNote()
 		if random.IntN(2) == 0 {
 			push.Process.Kill()
@@ -123,18 +123,35 @@ func killRounds(t *testing.T, rounds, pages int) {
 			p.indexer.Wait()
 			p.startIndexerd()
 		}
-		push.Wait()
+		if push.Wait() != nil {
+			cut++
+		}
 		p.keepNote()
 	}
+	p.t.Logf("%d of %d pushes were cut", cut, rounds)
 	push, out := p.startPush()
 	if err := push.Wait(); err != nil {
-		t.Fatalf("the last push: %v: %s", err, out)
+		p.t.Fatalf("the last push: %v: %s", err, out)
 	}
 	p.checkAll(pages)
 }
 
+// edit appends words to a page's body.
+func (p *programs) edit(page, words string) {
+	p.t.Helper()
+	path := filepath.Join(p.Site, page)
+	b, err := os.ReadFile(path)
+	pair.Check(p.t, err)
+	if at := bytes.LastIndex(b, []byte("</main>")); at >= 0 {
+		b = append(b[:at:at], []byte("<p>"+words+"</p></main>")...)
+	} else if at := bytes.Index(b, []byte("</h1>")); at >= 0 {
+		b = append(b[:at:at], append([]byte("</h1><p>"+words+"</p>"), b[at+len("</h1>"):]...)...)
+	}
+	pair.Check(p.t, os.WriteFile(path, b, 0o644))
+}
+
 // checkAll looks at both sides after the storm.
-func (p *programs) checkAll(pages int) {
+func (p *programs) checkAll(pages []string) {
 	p.t.Helper()
 	time.Sleep(300 * time.Millisecond) // the log publishes its last checkpoint
 	p.keepNote()
@@ -160,14 +177,14 @@ func (p *programs) checkAll(pages int) {
 	p.indexer.Process.Kill()
 	p.indexer.Wait()
 	p.StartIndexer()
-	if got := p.Pages(); got != uint64(pages) {
-		p.t.Errorf("%d pages are held, want %d", got, pages)
+	if got := p.Pages(); got != uint64(len(pages)) {
+		p.t.Errorf("%d pages are held, want %d", got, len(pages))
 	}
 	if r := p.Push(); r.Sent != 0 || r.Deleted != 0 {
 		p.t.Errorf("after everything was delivered: %+v", r)
 	}
-	for i := range pages {
-		p.SamePage(i)
+	for _, page := range pages {
+		p.SameFile(page)
 	}
 	p.EveryReceiptHolds()
 }

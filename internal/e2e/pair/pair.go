@@ -230,20 +230,26 @@ func (p *Pair) VKey() string {
 // SamePage compares what the indexer holds of a page with what the site says.
 func (p *Pair) SamePage(i int) {
 	p.t.Helper()
-	rels, err := publisher.Relationships(p.Pub)
-	Check(p.t, err)
-	got, err := p.X.Payload(PublisherName, rels[0].Series, PageURL(i))
-	if err != nil {
-		p.t.Errorf("page %d: %v", i, err)
-		return
-	}
-	reader := &site.Site{Dir: p.Site, BaseURL: Origin + "/"}
 	location, err := filepath.Rel(p.Site, p.Page(i))
 	Check(p.t, err)
+	p.SameFile(location)
+}
+
+// SameFile is SamePage for a file of the site.
+func (p *Pair) SameFile(location string) {
+	p.t.Helper()
+	reader := &site.Site{Dir: p.Site, BaseURL: Origin + "/"}
 	want, err := reader.Fetch(p.t.Context(), filepath.ToSlash(location))
 	Check(p.t, err)
+	rels, err := publisher.Relationships(p.Pub)
+	Check(p.t, err)
+	got, err := p.X.Payload(PublisherName, rels[0].Series, want.URL)
+	if err != nil {
+		p.t.Errorf("page %s: %v", want.URL, err)
+		return
+	}
 	if !bytes.Equal(got, want.Payload) {
-		p.t.Errorf("page %d is held as %s, want %s", i, got, want.Payload)
+		p.t.Errorf("page %s is held as %s, want %s", want.URL, got, want.Payload)
 	}
 }
 
