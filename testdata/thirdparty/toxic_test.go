@@ -1,6 +1,8 @@
 package thirdparty
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/uzpif-oi/uzpif-oi/internal/e2e/pair"
+	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
 )
 
 // bad puts a proxy between the two sides of a pair.
@@ -102,6 +105,44 @@ func TestABlackHoleIsFoundWithin45Seconds(t *testing.T) {
 	pair.Check(t, proxy.Toxics.RemoveToxic(t.Context(), "hole"))
 	p.Push()
 	settled(t, p, 10)
+}
+
+func TestABlackHoleUnderAnOpenSessionIsFoundWithin45Seconds(t *testing.T) {
+	t.Parallel()
+	p := pair.New(t, 10)
+	proxy := bad(t, p)
+	pub, err := publisher.Open(publisher.Config{Dir: p.Pub})
+	pair.Check(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- publisher.NewDaemon(pub, publisher.DaemonOptions{Rescan: time.Minute}).Run(ctx) }()
+	until(t, time.Minute, "the first push", func() bool { return p.Pages() == 10 })
+	poison(t, proxy, "up", "timeout", "upstream", `{"timeout":0}`)
+	poison(t, proxy, "down", "timeout", "downstream", `{"timeout":0}`)
+	sessions := func() int {
+		s, err := p.X.Status()
+		pair.Check(t, err)
+		return s.Sessions
+	}
+	until(t, 45*time.Second, "the dead session", func() bool { return sessions() == 0 })
+	p.Write(11, "after the silence")
+	pair.Check(t, proxy.Toxics.RemoveToxic(t.Context(), "up"))
+	pair.Check(t, proxy.Toxics.RemoveToxic(t.Context(), "down"))
+	until(t, 2*time.Minute, "the new page", func() bool { return p.Pages() == 11 })
+	cancel()
+	pair.Check(t, errors.Join(<-ended, pub.Close()))
+	p.SamePage(11)
+	p.EveryReceiptHolds()
+}
+
+// until waits for something within a time.
+func until(t *testing.T, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); !ok(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waiting for %s for more than %s", what, limit)
+		}
+	}
 }
 
 func TestASlowCloseDoesNoHarm(t *testing.T) {
