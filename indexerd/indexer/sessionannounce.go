@@ -46,7 +46,7 @@ func (s *session) announced(ctx context.Context, f *oiv1.Announce) error {
 	}
 	result := new(oiv1.AnnounceResult)
 	for _, r := range refusals {
-		s.x.log.Warn("announcement refused", "publisher", v.Publisher, "series", r.Series, "reason", r.Reason, "detail", r.Detail)
+		s.x.log.Warn("announcement refused", "publisher", v.Publisher, "series", r.Series, "reason", string(r.Reason), "detail", r.Detail)
 		result.Refusals = append(result.Refusals, &oiv1.Refusal{Series: r.Series, GrantId: r.GrantID[:], Reason: string(r.Reason), Detail: r.Detail})
 	}
 	for _, h := range s.live {
@@ -61,7 +61,9 @@ func (s *session) announced(ctx context.Context, f *oiv1.Announce) error {
 
 func (s *session) verifier() grants.Verifier {
 	return grants.Verifier{
-		Keys: s.x.trust.KeysOf(s.peer.Card.Identity), Now: s.x.cfg.Now(),
+		// All trusted keys: what another identity signed is then refused as
+		// another's, and not as signed by nobody. Whose it must be is checked.
+		Keys: s.x.trust, Now: s.x.cfg.Now(),
 		Publisher: s.peer.Card.Identity, Indexer: s.x.local.Name(), MaxLifetime: s.x.cfg.MaxGrant,
 	}
 }
@@ -77,6 +79,10 @@ func (r *seriesRecord) wireState(rd durable.Reader) (*oiv1.CollectionState, erro
 	}
 	return c, err
 }
+
+// maxSeries bounds the series that are held of one publisher: each Welcome lists
+// them all, and they stay for as long as what is proven by them.
+const maxSeries = 1024
 
 // An offer is a grant with its policy, as presented or as held already.
 type offer struct {
@@ -111,7 +117,7 @@ func (s *session) offers(a *grants.Announcement, f *oiv1.Announce) ([]offer, []g
 			if grants.ReasonOf(err) == "" {
 				return nil, nil, err
 			}
-			refusals = append(refusals, grants.RefusalOf("", id, err))
+			refusals = append(refusals, refusalOf("", id, err))
 			continue
 		}
 		o.secret = secrets[o.pair.Grant.Body.Series]
@@ -134,7 +140,10 @@ func (s *session) offer(id envelope.Hash, presented map[envelope.Hash][]byte, v 
 	if err != nil {
 		return offer{}, err
 	}
-	if raw, err = s.object(g.Body.PolicyHash, presented); err != nil {
+	if raw, err = s.object(g.Body.PolicyHash, presented); errors.Is(err, grants.ErrNoGrant) {
+		return offer{}, refuse(grants.ErrPolicy, "%s is neither presented nor held", g.Body.PolicyHash)
+	}
+	if err != nil {
 		return offer{}, err
 	}
 	p, err := grants.OpenPolicy(raw, v)
@@ -215,7 +224,7 @@ func (p *admission) check(r durable.Reader) error {
 			if grants.ReasonOf(err) == "" {
 				return err
 			}
-			p.refusals = append(p.refusals, grants.RefusalOf(o.pair.Grant.Body.Series, o.pair.Grant.Object.ID, err))
+			p.refusals = append(p.refusals, refusalOf(o.pair.Grant.Body.Series, o.pair.Grant.Object.ID, err))
 		} else if !slices.Contains(all, rec) {
 			all = append(all, rec)
 		}
@@ -257,6 +266,9 @@ func (p *admission) checkOne(r durable.Reader, o offer, all []*seriesRecord) (*s
 		}
 	}
 	if rec == nil {
+		if len(all) >= maxSeries {
+			return nil, refuse(grants.ErrOversize, "%d series are held of this publisher", len(all))
+		}
 		return p.newSeries(o)
 	}
 	return rec, rec.advance(o)
@@ -286,8 +298,11 @@ func (p *admission) checkOverlap(r durable.Reader, g *grants.Grant, other *serie
 // newSeries makes the record of a series that is seen for the first time.
 func (p *admission) newSeries(o offer) (*seriesRecord, error) {
 	g, sec := o.pair.Grant, o.secret
-	if sec == nil || len(sec.LeafKey) != 32 || len(sec.Relationship) != 32 || sec.Collection == "" || len(sec.Collection) > 128 {
+	if sec == nil || len(sec.LeafKey) != 32 || len(sec.Relationship) != 32 {
 		return nil, refuse(grants.ErrMalformed, "series %s comes without its secrets", g.Body.Series)
+	}
+	if _, err := grants.CollectionScope(sec.Collection, g.Body.Scope.Prefixes...); err != nil {
+		return nil, refuse(grants.ErrMalformed, "series %s: the collection's name %.80q", g.Body.Series, sec.Collection)
 	}
 	if translog.LeafKey(sec.LeafKey).Commit() != g.Body.LeafKeyCommit {
 		return nil, refuse(grants.ErrMalformed, "the leaf key of series %s is not the one that the grant commits to", g.Body.Series)

@@ -64,7 +64,7 @@ func (s *session) batch(ctx context.Context, f *oiv1.Batch) error {
 	if o, err := envelope.Parse(f.Manifest); err == nil {
 		id = o.ID
 	}
-	s.x.log.Warn("batch refused", "publisher", s.peer.Card.Identity, "series", f.Series, "reason", r.reason, "detail", r.detail)
+	s.x.log.Warn("batch refused", "publisher", s.peer.Card.Identity, "series", f.Series, "reason", string(r.reason), "detail", r.detail)
 	return s.link.Urgent(ctx, batchResult(&oiv1.BatchResult{
 		Series: f.Series, BatchId: id[:], Refused: r.fault(),
 	}))

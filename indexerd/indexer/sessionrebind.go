@@ -22,7 +22,7 @@ func (s *session) rebind(ctx context.Context, f *oiv1.Rebind) error {
 	if !ok {
 		return err
 	}
-	s.x.log.Warn("rebind refused", "publisher", s.peer.Card.Identity, "series", f.Series, "reason", r.reason, "detail", r.detail)
+	s.x.log.Warn("rebind refused", "publisher", s.peer.Card.Identity, "series", f.Series, "reason", string(r.reason), "detail", r.detail)
 	return s.link.Urgent(ctx, batchResult(&oiv1.BatchResult{Series: f.Series, BatchId: f.GrantId, Refused: r.fault()}))
 }
 

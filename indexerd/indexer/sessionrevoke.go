@@ -49,7 +49,7 @@ func (x *Indexer) answerRevocation(ctx context.Context, raw []byte, peer envelop
 	if !ok {
 		return nil, err
 	}
-	x.log.Warn("revocation refused", "peer", peer, "reason", r.reason, "detail", r.detail)
+	x.log.Warn("revocation refused", "peer", peer, "reason", string(r.reason), "detail", r.detail)
 	a := &oiv1.Acknowledgements{Refused: r.fault()}
 	if o, err := envelope.Parse(raw); err == nil {
 		a.RevocationId = o.ID[:]

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -90,12 +91,25 @@ func refuse(reason grants.Reason, format string, args ...any) error {
 func asRefusal(err error) (*refusal, bool) {
 	var r *refusal
 	if errors.As(err, &r) {
+		if told := *r; err != error(r) { // wrapped with what it is about
+			told.detail = strings.Replace(err.Error(), r.Error(), r.detail, 1)
+			return &told, true
+		}
 		return r, true
 	}
 	if reason := grants.ReasonOf(err); reason != "" {
 		return &refusal{reason: reason, detail: err.Error()}, true
 	}
 	return nil, false
+}
+
+// refusalOf is the refusal of a grant, in the same words.
+func refusalOf(series string, grant envelope.Hash, err error) grants.Refusal {
+	told := grants.RefusalOf(series, grant, err)
+	if r, ok := asRefusal(err); ok {
+		told.Detail = r.detail
+	}
+	return told
 }
 
 // Session serves one stream.
@@ -167,7 +181,7 @@ func (x *Indexer) accept(ctx context.Context, stream grpc.BidiStreamingServer[oi
 func (s *session) run(ctx context.Context) error {
 	err := s.serve(ctx)
 	if r, ok := asRefusal(err); ok {
-		s.x.log.Warn("session refused", "publisher", s.peer.Card.Identity, "reason", r.reason, "detail", r.detail)
+		s.x.log.Warn("session refused", "publisher", s.peer.Card.Identity, "reason", string(r.reason), "detail", r.detail)
 		if err := s.link.Urgent(ctx, &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_Fault{Fault: r.fault()}}); err != nil {
 			return err
 		}

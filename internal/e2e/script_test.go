@@ -18,15 +18,15 @@ import (
 // root is the folder of the module.
 const root = "../.."
 
-// buildPrograms builds the three programs into a folder of their own.
-func buildPrograms(t *testing.T) string {
+// buildPrograms builds the programs into a folder of their own.
+func buildPrograms(t testing.TB) string {
 	t.Helper()
 	bin := t.TempDir()
 	args := []string{"build", "-o", bin + string(filepath.Separator)}
 	if raceEnabled {
 		args = append(args, "-race")
 	}
-	cmd := exec.Command("go", append(args, "./publisherd", "./indexerd", "./auditor")...)
+	cmd := exec.Command("go", append(args, "./publisherd", "./indexerd", "./auditor", "./internal/e2e/liar")...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
