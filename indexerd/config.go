@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -12,8 +11,7 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/spf13/viper"
-
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
@@ -39,12 +37,6 @@ const (
 	defaultPublic = "127.0.0.1:7480"
 	defaultAdmin  = "127.0.0.1:7482"
 )
-
-// configError is a mistake in the configuration.
-type configError struct{ err error }
-
-func (e *configError) Error() string { return e.err.Error() }
-func (e *configError) Unwrap() error { return e.err }
 
 const configTemplate = `# indexerd: the receiving side. Each setting that is commented out is shown with
 # its default. The environment wins over this file: INDEXERD_LISTEN=…, and so on.
@@ -89,46 +81,34 @@ func writeConfig(dir string, c config) error {
 }
 
 func loadConfig(dir string) (config, error) {
-	v := viper.New()
-	v.SetDefault("listen", defaultListen)
-	v.SetDefault("public", defaultPublic)
-	v.SetDefault("admin", defaultAdmin)
-	v.SetDefault("log_level", "info")
-	v.SetDefault("publish_interval", "1s")
-	v.SetDefault("max_grant", "2160h")
-	v.SetEnvPrefix("indexerd")
-	v.AutomaticEnv()
-	v.SetConfigFile(filepath.Join(dir, configFile))
-	if err := v.ReadInConfig(); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return config{}, &configError{fmt.Errorf("%s: no %s here; make an identity with init, or say --dir", dir, configFile)}
-		}
-		return config{}, &configError{fmt.Errorf("%s: %w", configFile, err)}
-	}
 	var c config
-	if err := v.UnmarshalExact(&c); err != nil {
-		return config{}, &configError{fmt.Errorf("%s: %s", configFile, strings.Join(strings.Fields(err.Error()), " "))}
+	err := cli.ReadConfig(dir, configFile, "indexerd", map[string]any{
+		"listen": defaultListen, "public": defaultPublic, "admin": defaultAdmin,
+		"log_level": "info", "publish_interval": "1s", "max_grant": "2160h",
+	}, &c)
+	if err != nil {
+		return config{}, err
 	}
 	return c, c.check()
 }
 
 func (c *config) check() error {
 	if err := c.level.UnmarshalText([]byte(c.LogLevel)); err != nil {
-		return &configError{fmt.Errorf("log_level: %w", err)}
+		return cli.Errorf(cli.Config, "log_level: %w", err)
 	}
 	for name, addr := range map[string]string{"listen": c.Listen, "public": c.Public, "admin": c.Admin} {
 		if name == "admin" && addr == "off" {
 			continue
 		}
 		if _, _, err := net.SplitHostPort(addr); err != nil {
-			return &configError{fmt.Errorf("%s: %w", name, err)}
+			return cli.Errorf(cli.Config, "%s: %w", name, err)
 		}
 	}
 	if c.Publish < 100*time.Millisecond || c.Publish > time.Hour {
-		return &configError{fmt.Errorf("publish_interval: %s, want 100ms to 1h", c.Publish)}
+		return cli.Errorf(cli.Config, "publish_interval: %s, want 100ms to 1h", c.Publish)
 	}
 	if c.MaxGrant < time.Hour || c.MaxGrant > 2160*time.Hour {
-		return &configError{fmt.Errorf("max_grant: %s, want 1h to 2160h", c.MaxGrant)}
+		return cli.Errorf(cli.Config, "max_grant: %s, want 1h to 2160h", c.MaxGrant)
 	}
 	return nil
 }

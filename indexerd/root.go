@@ -3,15 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
@@ -53,25 +49,13 @@ func newTrust(a *app) *cobra.Command {
 	return cli.TrustCommand(cli.TrustConfig{Dir: &a.dir, JSON: &a.json, Role: identity.Publisher, Origins: true, Open: openTrust})
 }
 
-// newLogger writes text to a terminal and JSON elsewhere.
-func newLogger(w io.Writer, level slog.Level) *slog.Logger {
-	o := &slog.HandlerOptions{Level: level}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return slog.New(slog.NewTextHandler(w, o))
-	}
-	return slog.New(slog.NewJSONHandler(w, o))
-}
-
 // exitCode is where errors meet exit codes.
 func exitCode(err error) cli.Code {
 	var coded *cli.Error
-	var config *configError
 	var reason grants.Reason
 	switch {
 	case errors.As(err, &coded):
 		return coded.Code
-	case errors.As(err, &config):
-		return cli.Config
 	case errors.Is(err, durable.ErrLocked):
 		return cli.Temporary
 	case errors.Is(err, indexer.ErrFrozen):
@@ -158,7 +142,7 @@ func newCheckConfig(a *app) *cobra.Command {
 			}
 			trust, err := openTrust(a.dir)
 			if err != nil {
-				return &configError{err}
+				return cli.With(cli.Config, err)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "ok: %s, %d trusted publishers\n", local.Name(), len(trust.List()))
 			return nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
@@ -43,7 +43,7 @@ func newRun(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return run(cmd.Context(), a.dir, c, newLogger(os.Stderr, c.level))
+			return run(cmd.Context(), a.dir, c, cli.NewLogger(os.Stderr, c.level))
 		},
 	}
 }
@@ -100,7 +100,7 @@ func (d *daemon) listen(c config) (err error) {
 		}
 		d.bound.Admin = d.admin.Addr().String()
 	}
-	if d.control, err = listenSocket(filepath.Join(d.dir, socketFile)); err != nil {
+	if d.control, err = cli.ListenSocket(filepath.Join(d.dir, socketFile)); err != nil {
 		return fmt.Errorf("admin socket: %w", err)
 	}
 	b, err := json.Marshal(d.bound)
@@ -110,53 +110,15 @@ func (d *daemon) listen(c config) (err error) {
 	return durable.WriteFile(filepath.Join(d.dir, runFile), append(b, '\n'), 0o644)
 }
 
-// listenSocket binds a socket that only its owner may open. A file left by a
-// daemon that was killed is taken over: the store's lock has shown that none
-// runs.
-func listenSocket(path string) (net.Listener, error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		l.Close()
-		return nil, err
-	}
-	return l, nil
-}
-
 // serve runs all servers until ctx ends or one of them, or the log, fails.
 func (d *daemon) serve(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	grpcServer := d.x.NewServer()
 	group.Go(func() error { return d.x.Serve(ctx, grpcServer, d.session) })
-	serveHTTP := func(l net.Listener, h http.Handler) {
-		if l == nil {
-			return
-		}
-		s := &http.Server{
-			Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 60 * time.Second,
-			IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
-		}
-		group.Go(func() error {
-			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-				return err
-			}
-			return nil
-		})
-		group.Go(func() error {
-			<-ctx.Done()
-			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-			defer cancel()
-			return s.Shutdown(end)
-		})
-	}
-	serveHTTP(d.public, d.x.Public())
-	serveHTTP(d.admin, d.health())
-	serveHTTP(d.control, d.commands())
+	const read, write = 30 * time.Second, time.Minute
+	cli.ServeHTTP(group, ctx, d.public, d.x.Public(), read, write, d.log)
+	cli.ServeHTTP(group, ctx, d.admin, d.health(), read, write, d.log)
+	cli.ServeHTTP(group, ctx, d.control, d.commands(), read, write, d.log)
 	group.Go(func() error { return d.x.Wait(ctx) })
 	return group.Wait()
 }

@@ -21,16 +21,10 @@ import (
 
 // health serves liveness and readiness.
 func (d *daemon) health() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if _, err := d.p.Status(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
+	return cli.Health(func() error {
+		_, err := d.p.Status()
+		return err
 	})
-	return mux
 }
 
 // commands answers the commands of this program on the socket.

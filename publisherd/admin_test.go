@@ -29,7 +29,7 @@ func socketDir(t *testing.T) string {
 func withSocket(t *testing.T, f func() ([]string, error)) *app {
 	t.Helper()
 	dir := socketDir(t)
-	l, err := listenSocket(filepath.Join(dir, socketFile))
+	l, err := cli.ListenSocket(filepath.Join(dir, socketFile))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,24 +74,24 @@ func newCheckConfig(a *app) *cobra.Command {
 			}
 			sources, err := publisher.Sources(a.dir)
 			if err != nil {
-				return &configError{err}
+				return cli.With(cli.Config, err)
 			}
 			for _, s := range sources {
 				if err := s.Check(a.dir); err != nil {
-					return &configError{err}
+					return cli.With(cli.Config, err)
 				}
 			}
 			trust := 0
 			if _, err := os.Stat(filepath.Join(a.dir, "trust")); err == nil {
 				t, err := publisher.OpenTrust(a.dir)
 				if err != nil {
-					return &configError{err}
+					return cli.With(cli.Config, err)
 				}
 				trust = len(t.List())
 			}
 			rels, err := publisher.Relationships(a.dir)
 			if err != nil {
-				return &configError{err}
+				return cli.With(cli.Config, err)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "ok: %s, %d sources, %d trusted indexers, %d grants\n", local.Name(), len(sources), trust, len(rels))
 			return nil

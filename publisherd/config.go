@@ -1,18 +1,15 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
-	"github.com/spf13/viper"
-
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
@@ -28,12 +25,6 @@ type config struct {
 
 	level slog.Level
 }
-
-// configError is a mistake in the configuration.
-type configError struct{ err error }
-
-func (e *configError) Error() string { return e.err.Error() }
-func (e *configError) Unwrap() error { return e.err }
 
 const configTemplate = `# publisherd: the publishing side. Each setting is shown with its default.
 # The environment wins over this file: PUBLISHERD_LOG_LEVEL=debug, and so on.
@@ -62,38 +53,28 @@ func writeConfig(dir string) error {
 }
 
 func loadConfig(dir string) (config, error) {
-	v := viper.New()
-	v.SetDefault("log_level", "warn")
-	v.SetDefault("rescan_interval", "5m")
-	v.SetDefault("admin", "off")
-	v.SetEnvPrefix("publisherd")
-	v.AutomaticEnv()
-	v.SetConfigFile(filepath.Join(dir, configFile))
-	if err := v.ReadInConfig(); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return config{}, &configError{fmt.Errorf("%s: no %s here; make an identity with init, or say --dir", dir, configFile)}
-		}
-		return config{}, &configError{fmt.Errorf("%s: %w", configFile, err)}
-	}
 	var c config
-	if err := v.UnmarshalExact(&c); err != nil {
-		return config{}, &configError{fmt.Errorf("%s: %s", configFile, strings.Join(strings.Fields(err.Error()), " "))}
+	err := cli.ReadConfig(dir, configFile, "publisherd", map[string]any{
+		"log_level": "warn", "rescan_interval": "5m", "admin": "off",
+	}, &c)
+	if err != nil {
+		return config{}, err
 	}
 	return c, c.check()
 }
 
 func (c *config) check() error {
 	if err := c.level.UnmarshalText([]byte(c.LogLevel)); err != nil {
-		return &configError{fmt.Errorf("log_level: %w", err)}
+		return cli.Errorf(cli.Config, "log_level: %w", err)
 	}
 	if c.Rescan < time.Second || c.Rescan > 24*time.Hour {
-		return &configError{fmt.Errorf("rescan_interval: %s, want 1s to 24h", c.Rescan)}
+		return cli.Errorf(cli.Config, "rescan_interval: %s, want 1s to 24h", c.Rescan)
 	}
 	if c.Admin == "off" {
 		return nil
 	}
 	if _, _, err := net.SplitHostPort(c.Admin); err != nil {
-		return &configError{fmt.Errorf("admin: %w", err)}
+		return cli.Errorf(cli.Config, "admin: %w", err)
 	}
 	return nil
 }

@@ -2,12 +2,9 @@ package main
 
 import (
 	"errors"
-	"io"
-	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
@@ -49,29 +46,17 @@ func (a *app) open() (*publisher.Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return publisher.Open(publisher.Config{Dir: a.dir, Log: newLogger(os.Stderr, c.level)})
-}
-
-// newLogger writes text to a terminal and JSON elsewhere.
-func newLogger(w io.Writer, level slog.Level) *slog.Logger {
-	o := &slog.HandlerOptions{Level: level}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return slog.New(slog.NewTextHandler(w, o))
-	}
-	return slog.New(slog.NewJSONHandler(w, o))
+	return publisher.Open(publisher.Config{Dir: a.dir, Log: cli.NewLogger(os.Stderr, c.level)})
 }
 
 // exitCode is where errors meet exit codes.
 func exitCode(err error) cli.Code {
 	var coded *cli.Error
 	var refused *publisher.Refused
-	var config *configError
 	var reason grants.Reason
 	switch {
 	case errors.As(err, &coded):
 		return coded.Code
-	case errors.As(err, &config):
-		return cli.Config
 	case errors.As(err, &refused) && refused.RetryMS > 0, errors.Is(err, durable.ErrLocked), errors.Is(err, publisher.ErrDraining),
 		errors.Is(err, publisher.ErrStopping):
 		return cli.Temporary

@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
 )
@@ -48,7 +47,7 @@ func newRun(a *app) *cobra.Command {
 					return err
 				}
 			}
-			return run(cmd.Context(), a.dir, c, newLogger(os.Stderr, c.level))
+			return run(cmd.Context(), a.dir, c, cli.NewLogger(os.Stderr, c.level))
 		},
 	}
 	c.Flags().StringVar(&admin, "admin", "off", "HOST:PORT for /healthz and /readyz; off opens no port")
@@ -102,7 +101,7 @@ func (d *daemon) listen(c config) (err error) {
 		}
 		d.bound.Admin = d.admin.Addr().String()
 	}
-	if d.control, err = listenSocket(filepath.Join(d.dir, socketFile)); err != nil {
+	if d.control, err = cli.ListenSocket(filepath.Join(d.dir, socketFile)); err != nil {
 		return fmt.Errorf("admin socket: %w", err)
 	}
 	b, err := json.Marshal(d.bound)
@@ -110,24 +109,6 @@ func (d *daemon) listen(c config) (err error) {
 		return err
 	}
 	return durable.WriteFile(filepath.Join(d.dir, runFile), append(b, '\n'), 0o644)
-}
-
-// listenSocket binds a socket that only its owner may open. A file left by a
-// daemon that was killed is taken over: the store's lock has shown that none
-// runs.
-func listenSocket(path string) (net.Listener, error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		l.Close()
-		return nil, err
-	}
-	return l, nil
 }
 
 // serve works until ctx ends. Commands are answered until the last session is
@@ -139,35 +120,9 @@ func (d *daemon) serve(ctx context.Context) error {
 		defer done()
 		return d.d.Run(ctx)
 	})
-	d.http(group, drained, d.admin, d.health())
-	d.http(group, drained, d.control, d.commands())
-	return group.Wait()
-}
-
-// http serves h on l until end.
-func (d *daemon) http(group *errgroup.Group, end context.Context, l net.Listener, h http.Handler) {
-	if l == nil {
-		return
-	}
-	// A push may take long. A limit on reading would end the request's context
+	// A push may take long: a limit on reading would end the request's context
 	// while its handler works.
-	s := &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
-	}
-	group.Go(func() error {
-		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
-	})
-	group.Go(func() error {
-		<-end.Done()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(end), 5*time.Second)
-		defer cancel()
-		if err := s.Shutdown(ctx); err != nil {
-			return s.Close()
-		}
-		return nil
-	})
+	cli.ServeHTTP(group, drained, d.admin, d.health(), 0, 0, d.log)
+	cli.ServeHTTP(group, drained, d.control, d.commands(), 0, 0, d.log)
+	return group.Wait()
 }

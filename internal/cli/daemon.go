@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/viper"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/term"
+)
+
+// NewLogger writes text to a terminal and JSON elsewhere.
+func NewLogger(w io.Writer, level slog.Level) *slog.Logger {
+	o := &slog.HandlerOptions{Level: level}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return slog.New(slog.NewTextHandler(w, o))
+	}
+	return slog.New(slog.NewJSONHandler(w, o))
+}
+
+// ListenSocket binds a socket that only its owner may open. A file left by a
+// daemon that was killed is taken over: the store's lock has shown that none
+// runs.
+func ListenSocket(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// ServeHTTP serves h on l, by two goroutines of group, until end; then what is
+// being answered has five seconds. l may be nil. read and write bound the time of
+// one request and answer, 0 does not; a header may take ten seconds and 16 KiB
+// in any case.
+func ServeHTTP(group *errgroup.Group, end context.Context, l net.Listener, h http.Handler, read, write time.Duration, log *slog.Logger) {
+	if l == nil {
+		return
+	}
+	s := &http.Server{
+		Handler: h, ReadTimeout: read, WriteTimeout: write,
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	group.Go(func() error {
+		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-end.Done()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(end), 5*time.Second)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			return s.Close()
+		}
+		return nil
+	})
+}
+
+// Health serves /healthz, which answers as long as the process turns, and
+// /readyz, which says why it is not ready.
+func Health(ready func() error) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	return mux
+}
+
+// ReadConfig reads the YAML file of a program in dir into the struct at into,
+// by its mapstructure tags. The environment (PREFIX_KEY) wins over the file,
+// and that over defaults. Unknown keys are refused.
+func ReadConfig(dir, file, prefix string, defaults map[string]any, into any) error {
+	v := viper.New()
+	for key, value := range defaults {
+		v.SetDefault(key, value)
+	}
+	v.SetEnvPrefix(prefix)
+	v.AutomaticEnv()
+	v.SetConfigFile(filepath.Join(dir, file))
+	if err := v.ReadInConfig(); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return Errorf(Config, "%s: no %s here; make an identity with init, or say --dir", dir, file)
+		}
+		return Errorf(Config, "%s: %w", file, err)
+	}
+	if err := v.UnmarshalExact(into); err != nil {
+		return Errorf(Config, "%s: %s", file, strings.Join(strings.Fields(err.Error()), " "))
+	}
+	return nil
+}
+
+// CheckAddress refuses what is no host:port.
+func CheckAddress(key, addr string) error {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return Errorf(Config, "%s: %w", key, err)
+	}
+	return nil
+}
