@@ -98,14 +98,14 @@ func (w *witness) holds(t *testing.T, what string, l *Log) {
 // with writers and readers running, keeps a random part of what was not synced,
 // and goes on from there, twice.
 func TestCrashesNeverContradictWhatWasReleased(t *testing.T) {
-	for seed := range uint64(30) {
+	for _, seed := range durabletest.Seeds(t, crashSeeds) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		d, seen := durabletest.New(), newWitness()
 		for life := range 2 {
 			what := fmt.Sprintf("seed %d, life %d", seed, life)
 			before := seen
 			if d, seen = oneLife(t, rng, d, seen); t.Failed() {
-				t.Fatal(what)
+				t.Fatalf("%s (%s=%d runs it alone)", what, durabletest.SeedVariable, seed)
 			}
 			r := open(t, d.Crash(rng, 100), nil)
 			before.holds(t, what, r.Log)

@@ -24,6 +24,7 @@ type client struct {
 	stream  grpc.BidiStreamingClient[oiv1.PublisherFrame, oiv1.IndexerFrame]
 	welcome *oiv1.Welcome
 	cancel  context.CancelFunc
+	deaf    bool // to acknowledgements that it did not ask for
 }
 
 func (p *tester) connect() *grpc.ClientConn {
@@ -61,6 +62,9 @@ func (c *client) send(f *oiv1.PublisherFrame) {
 func (c *client) recv() (*oiv1.IndexerFrame, error) {
 	for {
 		f, err := c.stream.Recv()
+		if err == nil && c.deaf && f.GetAcknowledgements() != nil {
+			continue
+		}
 		if err != nil || f.GetHeartbeat() == nil {
 			return f, err
 		}
@@ -75,8 +79,14 @@ func (c *client) next() *oiv1.IndexerFrame {
 // greeted is a stream that is past Welcome.
 func (p *tester) greeted() *client {
 	p.r.t.Helper()
+	return p.greetedWith(nil)
+}
+
+// greetedWith is greeted by a publisher that kept the log's note.
+func (p *tester) greetedWith(note []byte) *client {
+	p.r.t.Helper()
 	c := p.stream()
-	c.send(&oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Hello{Hello: &oiv1.Hello{Versions: []string{sessionVersion}}}})
+	c.send(&oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Hello{Hello: &oiv1.Hello{Versions: []string{sessionVersion}, Note: note}}})
 	if c.welcome = c.next().GetWelcome(); c.welcome == nil {
 		p.r.t.Fatal("no welcome")
 	}

@@ -6,7 +6,8 @@
 //
 //   - What a receipt acknowledges is durable, in the catalogue, in the state
 //     tree and in the log, by the one commit that made the receipt
-//     (TestReceiptComesAfterItsCommit).
+//     (TestReceiptComesAfterItsCommit). Whatever was answered outlives a crash at
+//     any write, as it was (TestCrashesLoseNothingThatWasAnswered).
 //   - The checks that depend on what else happens are made again by the log's
 //     writer, in commit order (TestSupersededGrantIsRefusedInCommitOrder).
 //   - A refused batch changes no state (TestRefusedBatchChangesNothing).

@@ -22,6 +22,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/content/tct"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
 	"github.com/uzpif-oi/uzpif-oi/translog"
@@ -54,6 +55,10 @@ type rig struct {
 	card  *identity.Card
 	// before becomes the hook of the next open.
 	before func() error
+	// What follows is passed on at the next open.
+	fs      durable.FS
+	publish time.Duration
+	rows    int // of one step of a deletion
 }
 
 func newRig(t testing.TB) *rig {
@@ -65,15 +70,24 @@ func newRig(t testing.TB) *rig {
 func newRigWith(t testing.TB, before func() error) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: t.TempDir(), before: before}
+	if before != nil {
+		r.rows = 15
+	}
+	r.create()
+	r.open()
+	t.Cleanup(func() { r.close() })
+	return r
+}
+
+// create makes the indexer's identity.
+func (r *rig) create() {
+	t := r.t
 	r.clock.Store(time.Date(2026, 11, 3, 12, 0, 0, 0, time.UTC).Unix())
 	local := must[*identity.Local](t)(identity.Create(r.dir, identity.Options{
 		Identity: "spiffe://search.example/indexer", Role: identity.Indexer, Now: r.now().Add(-time.Hour),
 		Endpoint: "search.example:7443", LogURL: "https://log.search.example",
 	}))
 	r.card = local.Card
-	r.open()
-	t.Cleanup(func() { r.close() })
-	return r
 }
 
 func (r *rig) now() time.Time { return time.Unix(r.clock.Load(), 0).UTC() }
@@ -82,11 +96,11 @@ func (r *rig) forward(d time.Duration) { r.clock.Add(int64(d / time.Second)) }
 
 func (r *rig) open() {
 	r.t.Helper()
-	r.x = must[*Indexer](r.t)(Open(Config{Dir: r.dir, Now: r.now}))
+	r.x = must[*Indexer](r.t)(Open(Config{Dir: r.dir, Now: r.now, FS: r.fs, Publish: r.publish}))
 	r.x.tender.once.Lock()
 	r.x.tender.before = r.before
-	if r.before != nil {
-		r.x.tender.rows = 15
+	if r.rows > 0 {
+		r.x.tender.rows = r.rows
 	}
 	r.x.tender.once.Unlock()
 	l := must[net.Listener](r.t)(net.Listen("tcp", "127.0.0.1:0"))

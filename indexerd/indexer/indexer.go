@@ -49,6 +49,9 @@ type Config struct {
 	Publish time.Duration
 	// MaxGrant caps the life of a grant; 0 means 90 days.
 	MaxGrant time.Duration
+	// FS is the file system of the store and of the log's high-water mark; nil
+	// means the operating system's. Tests set it.
+	FS durable.FS
 }
 
 // An Indexer is one identity with its log, catalogue and trusted publishers.
@@ -125,7 +128,7 @@ func Open(c Config) (_ *Indexer, err error) {
 
 // openStore opens store and log, and finds the last segment number.
 func (x *Indexer) openStore() (err error) {
-	if x.store, err = durable.Open(filepath.Join(x.cfg.Dir, "store"), durable.Options{Logger: x.log}); err != nil {
+	if x.store, err = durable.Open(filepath.Join(x.cfg.Dir, "store"), durable.Options{Logger: x.log, FS: x.cfg.FS}); err != nil {
 		return err
 	}
 	last, err := x.lastSegment()

@@ -15,7 +15,17 @@ import (
 // Payload reads one held page back out of its sealed segment, and checks it
 // against the digest that the log stands for. It refuses what the grant in
 // force, its expiry or a revocation does not let out.
-func (x *Indexer) Payload(publisher envelope.Name, series, url string) (_ []byte, err error) {
+func (x *Indexer) Payload(publisher envelope.Name, series, url string) ([]byte, error) {
+	payload, err := x.payload(publisher, series, url)
+	if errors.Is(err, ErrNoDataKey) {
+		// A deletion ended meanwhile: the page is refused by now, or lies
+		// elsewhere, under the next key.
+		return x.payload(publisher, series, url)
+	}
+	return payload, err
+}
+
+func (x *Indexer) payload(publisher envelope.Name, series, url string) (_ []byte, err error) {
 	snapshot, err := x.store.Snapshot()
 	if err != nil {
 		return nil, err

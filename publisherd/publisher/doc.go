@@ -10,7 +10,8 @@
 //     after the receipt was evaluated (TestCursorMovesWithItsReceipt).
 //   - A manifest is durable before it is sent, so that a crash between the
 //     indexer's commit and its answer is resolved by asking
-//     (TestPendingBatchIsResolvedByItsReceipt).
+//     (TestPendingBatchIsResolvedByItsReceipt). No receipt is lost by a crash at
+//     any write (TestCrashesLoseNoReceipt).
 //   - A renewed grant takes over what is held before anything is pushed under
 //     it, and a takeover whose answer was lost is resolved by asking again
 //     (TestARenewedGrantTakesTheStateOver, TestALostRebindIsResolvedByAskingAgain).

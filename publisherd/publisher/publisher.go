@@ -24,6 +24,9 @@ type Config struct {
 	Now func() time.Time
 	// Log receives one line an event; nil discards.
 	Log *slog.Logger
+	// FS is the file system of the store; nil means the operating system's.
+	// Tests set it.
+	FS durable.FS
 }
 
 // A Publisher is one identity with its collections, grants and receipts. It
@@ -72,7 +75,7 @@ func Open(c Config) (*Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := durable.Open(filepath.Join(c.Dir, "store"), durable.Options{Logger: c.Log})
+	store, err := durable.Open(filepath.Join(c.Dir, "store"), durable.Options{Logger: c.Log, FS: c.FS})
 	if err != nil {
 		return nil, err
 	}

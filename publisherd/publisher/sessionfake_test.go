@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,7 +37,9 @@ import (
 // stage makes, lies included.
 type fakeIndexer struct {
 	oiv1.UnimplementedOutboundIndexingServer
-	t testing.TB
+	t     testing.TB
+	items uint32      // of a batch, 0 for many
+	gone  atomic.Bool // hangs up whatever comes
 
 	mu       sync.Mutex // guards what follows
 	s        *stage.Stage
@@ -196,6 +200,8 @@ func (f *fakeIndexer) frame(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
+	case f.gone.Load():
+		return nil, errHungUp
 	case in.GetHello() != nil:
 		return f.welcome(in.GetHello(), seen), nil
 	case in.GetAnnounce() != nil:
@@ -205,6 +211,8 @@ func (f *fakeIndexer) frame(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 		return f.batch(stream, in.GetBatch(), *seen)
 	case in.GetRebind() != nil:
 		return f.rebind(in.GetRebind(), *seen)
+	case in.GetRangeRequest() != nil:
+		return f.rows(in.GetRangeRequest()), nil
 	case in.GetReceiptRequest() != nil:
 		q := in.GetReceiptRequest()
 		if a := f.answered[envelope.Hash(q.BatchId)]; a != nil {
@@ -215,6 +223,23 @@ func (f *fakeIndexer) frame(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 	return nil, nil
 }
 
+// rows are all that is held, or those asked for with their URLs.
+func (f *fakeIndexer) rows(q *oiv1.RangeRequest) *oiv1.IndexerFrame {
+	a := &oiv1.RangeAnswer{Series: q.Series}
+	for url, it := range f.pages {
+		row := &oiv1.StateRow{Hash: it.URLHash[:], Digest: it.Digest[:], Format: uint32(it.Format)}
+		if len(q.Hashes) > 0 {
+			row.Url = url
+		}
+		asked := func(h []byte) bool { return bytes.Equal(h, row.Hash) }
+		if bytes.Compare(row.Hash, q.After) > 0 && (len(q.Hashes) == 0 || slices.ContainsFunc(q.Hashes, asked)) {
+			a.Rows = append(a.Rows, row)
+		}
+	}
+	slices.SortFunc(a.Rows, func(x, y *oiv1.StateRow) int { return bytes.Compare(x.Hash, y.Hash) })
+	return &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_RangeAnswer{RangeAnswer: a}}
+}
+
 func result(r *oiv1.BatchResult) *oiv1.IndexerFrame {
 	return &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_BatchResult{BatchResult: r}}
 }
@@ -222,7 +247,7 @@ func result(r *oiv1.BatchResult) *oiv1.IndexerFrame {
 func (f *fakeIndexer) welcome(h *oiv1.Hello, seen *uint64) *oiv1.IndexerFrame {
 	w := &oiv1.Welcome{
 		Version: sessionVersion, Nonce: make([]byte, 32), Note: f.s.Note(f.t, f.s.Size()),
-		Limits: &oiv1.Limits{ChunkBytes: 1 << 20, BatchItems: 1000, BatchBytes: 4 << 20, PageBytes: 1 << 20},
+		Limits: &oiv1.Limits{ChunkBytes: 1 << 20, BatchItems: cmp.Or(f.items, 1000), BatchBytes: 4 << 20, PageBytes: 1 << 20},
 	}
 	w.Nonce[0] = 1
 	if len(h.Note) > 0 {

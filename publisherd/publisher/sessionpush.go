@@ -48,7 +48,13 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 		c.JournalEpoch = h.Epoch
 	}
 	report.JournalEpoch, report.Revision = c.JournalEpoch, h.Revision
-	if c.Seen >= h.Revision && (!c.Reconciling || c.Acked >= h.Revision) {
+	if c.Reconciling && c.Acked >= h.Revision { // settled: its last batch was under way in a crash
+		c.Reconciling = false
+		if err := a.setCursor(c); err != nil {
+			return err
+		}
+	}
+	if c.Seen >= h.Revision && !c.Reconciling {
 		return nil // nothing changed costs nothing
 	}
 	encoder, err := newEncoder()
