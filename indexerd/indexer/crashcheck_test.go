@@ -113,7 +113,7 @@ func (c *crashRun) holdsAnswer(a *answer, rec *seriesRecord) {
 	var row answeredBatch
 	key, err := c.r.x.store.Get(sidKey('b', rec.SID, a.id[:]...))
 	if err == nil {
-		_, err = readRow(c.r.x.store, key, &row)
+		_, err = durable.ReadJSON(c.r.x.store, key, &row)
 	}
 	if err = errors.Join(err, proto.Unmarshal(a.octets, &want), proto.Unmarshal(row.Committed, &kept)); err != nil {
 		c.t.Errorf("series %s, %s: the answer is gone: %v", a.series, a.id, err)

@@ -39,7 +39,7 @@ func newDeletion(rev *grants.Revocation, hit *reached) *deletion {
 
 func (d *deletion) key() []byte { return sidKey('J', d.SID, d.Revocation[:]...) }
 
-func (d *deletion) write(b *durable.Batch) error { return writeRow(b, d.key(), d) }
+func (d *deletion) write(b *durable.Batch) error { return durable.WriteJSON(b, d.key(), d) }
 
 // deletions lists what is left to do.
 func deletions(r durable.Reader) ([]*deletion, error) {
@@ -86,7 +86,7 @@ func (x *Indexer) delete(ctx context.Context, d *deletion) error {
 	if w.pair, err = pairOf(x.store, d.Grant); err != nil {
 		return err
 	}
-	if _, err = readRow(x.store, revocationKey(d.Publisher, d.Revocation), &stored); err != nil {
+	if _, err = durable.ReadJSON(x.store, revocationKey(d.Publisher, d.Revocation), &stored); err != nil {
 		return err
 	}
 	if w.rev, err = stored.open(); err != nil {
@@ -157,7 +157,7 @@ func (w *deleter) dropSome(ctx context.Context, lo, hi []byte) (next []byte, err
 			kept.Leaf = w.rec.leafKey().Leaf(translog.OpTombstone, row.JournalEpoch, row.Revision, row.URL, [32]byte{}).Hash()
 		}
 		h := kv.Key[len(kv.Key)-32:]
-		if err := errors.Join(b.Delete(kv.Key), writeRow(b, sidKey('D', w.SID, h...), kept)); err != nil {
+		if err := errors.Join(b.Delete(kv.Key), durable.WriteJSON(b, sidKey('D', w.SID, h...), kept)); err != nil {
 			return nil, err
 		}
 	}
@@ -237,7 +237,7 @@ type conclusion struct {
 // Prepare takes the pages out of the state, and the deletion off the list.
 func (p *conclusion) Prepare(tx *translog.Tx) error {
 	b := tx.Batch()
-	if ok, err := readRow(b, p.key(), new(deletion)); err != nil || !ok {
+	if ok, err := durable.ReadJSON(b, p.key(), new(deletion)); err != nil || !ok {
 		return err
 	}
 	rec, err := readSeries(b, p.Publisher, p.Series)

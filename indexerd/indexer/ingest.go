@@ -109,7 +109,7 @@ func (in *ingest) recheck(tx *translog.Tx) error {
 		return refuse(grants.ErrNoGrant, "the series is gone")
 	}
 	var before answeredBatch
-	answered, err := readRow(tx.Batch(), batchKey(in.rec.SID, m), &before)
+	answered, err := durable.ReadJSON(tx.Batch(), batchKey(in.rec.SID, m), &before)
 	if err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func (in *ingest) decide(r durable.Reader) error {
 	for i := range in.items {
 		it := &in.items[i]
 		var row catalogueRow
-		ok, err := readRow(r, sidKey('C', in.rec.SID, it.h[:]...), &row)
+		ok, err := durable.ReadJSON(r, sidKey('C', in.rec.SID, it.h[:]...), &row)
 		if err != nil {
 			return err
 		}
@@ -294,7 +294,7 @@ func (in *ingest) writeItem(tx *translog.Tx, it *item, place int) error {
 	if it.op == translog.OpTombstone {
 		// URL and digest go; what proves the deletion stays.
 		row := deletedRow{JournalEpoch: in.body.JournalEpoch, Revision: it.revision, Entry: entry, Place: place}
-		return errors.Join(b.Delete(key), writeRow(b, sidKey('D', rec.SID, it.h[:]...), row))
+		return errors.Join(b.Delete(key), durable.WriteJSON(b, sidKey('D', rec.SID, it.h[:]...), row))
 	}
 	row := catalogueRow{
 		URL: it.url, Digest: it.digest, Format: it.format, JournalEpoch: in.body.JournalEpoch, Revision: it.revision,
@@ -308,7 +308,7 @@ func (in *ingest) writeItem(tx *translog.Tx, it *item, place int) error {
 		rec.Pages++
 		rec.PayloadBytes += it.length
 	}
-	return writeRow(b, key, row)
+	return durable.WriteJSON(b, key, row)
 }
 
 func (in *ingest) setIndex(d translog.Decision) int {

@@ -43,7 +43,7 @@ func (x *Indexer) payload(publisher envelope.Name, series, url string) (_ []byte
 	}
 	h := sha256.Sum256([]byte(url))
 	var row catalogueRow
-	ok, err := readRow(snapshot, sidKey('C', rec.SID, h[:]...), &row)
+	ok, err := durable.ReadJSON(snapshot, sidKey('C', rec.SID, h[:]...), &row)
 	if err != nil {
 		return nil, err
 	}

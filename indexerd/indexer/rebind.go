@@ -101,7 +101,7 @@ func (p *rebind) recheck(tx *translog.Tx) error {
 	}
 	rec := p.rec
 	var before answeredBatch
-	if ok, err := readRow(tx.Batch(), rebindKey(rec.SID, id), &before); err != nil {
+	if ok, err := durable.ReadJSON(tx.Batch(), rebindKey(rec.SID, id), &before); err != nil {
 		return err
 	} else if ok {
 		p.answered = &before
@@ -194,7 +194,7 @@ func (p *rebind) Finish(tx *translog.Tx, c *translog.Committed) error {
 	b, key := tx.Batch(), rebindKey(rec.SID, g.Object.ID)
 	return errors.Join(
 		writeReceipt(b, rec.SID, receipt.ID),
-		writeRow(b, key, p.answered),
+		durable.WriteJSON(b, key, p.answered),
 		b.Set(sidKey('b', rec.SID, g.Object.ID[:]...), key),
 	)
 }

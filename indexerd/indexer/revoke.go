@@ -80,7 +80,7 @@ func (p *withdrawal) Prepare(tx *translog.Tx) error {
 	key := revocationKey(publisher, p.rev.Object.ID)
 	var old storedRevocation
 	var err error
-	if p.known, err = readRow(b, key, &old); err != nil || p.known {
+	if p.known, err = durable.ReadJSON(b, key, &old); err != nil || p.known {
 		return err
 	}
 	recs, err := seriesOf(b, publisher)
@@ -97,7 +97,7 @@ func (p *withdrawal) Prepare(tx *translog.Tx) error {
 		}
 	}
 	row := storedRevocation{Object: p.rev.Object.Raw, Series: p.rev.Body.Series, Grant: p.rev.Body.Target.GrantID, At: envelope.At(tx.Now())}
-	if err := writeRow(b, key, row); err != nil {
+	if err := durable.WriteJSON(b, key, row); err != nil {
 		return err
 	}
 	for i := range p.reached {
@@ -258,9 +258,10 @@ func acknowledge(tx *translog.Tx, c *translog.Committed, i int, rec *seriesRecor
 	if err != nil {
 		return err
 	}
-	return writeRow(tx.Batch(), acknowledgementKey(revocation, rec.SID, kind), acknowledgement{
+	return durable.WriteJSON(tx.Batch(), acknowledgementKey(revocation, rec.SID, kind), acknowledgement{
 		Series: rec.Series, Object: o.Raw, Entry: e.Raw, Index: e.Sequence, Checkpoint: c.Checkpoint.Raw, Note: c.Note, TreeSize: c.Tree.Size,
 	})
+
 }
 
 // acknowledgements reads what is acknowledged of a revocation by now, and how

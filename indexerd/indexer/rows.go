@@ -158,32 +158,9 @@ type answeredBatch struct {
 	TreeSize  uint64        `json:"tree_size"`
 }
 
-// readRow decodes the JSON row at key into v and reports whether it is there.
-func readRow(r durable.Reader, key []byte, v any) (bool, error) {
-	b, err := r.Get(key)
-	if errors.Is(err, durable.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return false, fmt.Errorf("row %q: %w", key, err)
-	}
-	return true, nil
-}
-
-func writeRow(b *durable.Batch, key []byte, v any) error {
-	val, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return b.Set(key, val)
-}
-
 func readSeries(r durable.Reader, publisher envelope.Name, series string) (*seriesRecord, error) {
 	var rec seriesRecord
-	ok, err := readRow(r, seriesKey(publisher, series), &rec)
+	ok, err := durable.ReadJSON(r, seriesKey(publisher, series), &rec)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -191,7 +168,7 @@ func readSeries(r durable.Reader, publisher envelope.Name, series string) (*seri
 }
 
 func (r *seriesRecord) write(b *durable.Batch) error {
-	return writeRow(b, seriesKey(r.Publisher, r.Series), r)
+	return durable.WriteJSON(b, seriesKey(r.Publisher, r.Series), r)
 }
 
 // seriesOf yields the records of one publisher, or of all if it is empty.

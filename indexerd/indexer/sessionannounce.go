@@ -379,9 +379,9 @@ func (p *admission) Finish(*translog.Tx, *translog.Committed) error { return nil
 func nextSID(b *durable.Batch) (uint32, error) {
 	key := []byte{'N'}
 	var last uint32
-	if _, err := readRow(b, key, &last); err != nil {
+	if _, err := durable.ReadJSON(b, key, &last); err != nil {
 		return 0, err
 	}
 	last++
-	return last, writeRow(b, key, last)
+	return last, durable.WriteJSON(b, key, last)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
 )
 
@@ -65,7 +66,7 @@ func (s *session) namedRows(sid uint32, hashes [][]byte, answer *oiv1.RangeAnswe
 			return refuse(grants.ErrMalformed, "a hash of %d octets", len(h))
 		}
 		var row catalogueRow
-		ok, err := readRow(s.x.store, sidKey('C', sid, h...), &row)
+		ok, err := durable.ReadJSON(s.x.store, sidKey('C', sid, h...), &row)
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ func (in *ingest) keepAnswer(b *durable.Batch, receipt *envelope.Object, c *tran
 	}
 	in.answered = &answeredBatch{BatchID: in.manifest.ID, Manifest: in.manifest.Raw, Committed: raw, First: c.Entries[0].Sequence, TreeSize: c.Tree.Size}
 	key := batchKey(in.rec.SID, &in.body)
-	if err := writeRow(b, key, in.answered); err != nil {
+	if err := durable.WriteJSON(b, key, in.answered); err != nil {
 		return err
 	}
 	return b.Set(sidKey('b', in.rec.SID, in.manifest.ID[:]...), key)
@@ -137,7 +137,7 @@ func (l *lookup) Prepare(tx *translog.Tx) error {
 	if err != nil {
 		return err
 	}
-	l.found, err = readRow(tx.Batch(), key, &l.answer)
+	l.found, err = durable.ReadJSON(tx.Batch(), key, &l.answer)
 	return err
 }
 

@@ -63,14 +63,14 @@ func (a agreement) tree() state.Tree { return state.New(rowKey('A', a.rel.Series
 
 func (a agreement) cursor(r durable.Reader) (cursor, error) {
 	var c cursor
-	_, err := read(r, rowKey('A', a.rel.Series, 'c'), &c)
+	_, err := durable.ReadJSON(r, rowKey('A', a.rel.Series, 'c'), &c)
 	return c, err
 }
 
 func (a agreement) setCursor(c cursor) error {
 	b := a.store.NewBatch()
 	defer b.Close()
-	if err := write(b, rowKey('A', a.rel.Series, 'c'), c); err != nil {
+	if err := durable.WriteJSON(b, rowKey('A', a.rel.Series, 'c'), c); err != nil {
 		return err
 	}
 	return b.Commit()
@@ -78,7 +78,7 @@ func (a agreement) setCursor(c cursor) error {
 
 func (a agreement) pending(r durable.Reader) (*pendingBatch, error) {
 	var p pendingBatch
-	ok, err := read(r, rowKey('A', a.rel.Series, 'b'), &p)
+	ok, err := durable.ReadJSON(r, rowKey('A', a.rel.Series, 'b'), &p)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (a agreement) pending(r durable.Reader) (*pendingBatch, error) {
 func (a agreement) setPending(p pendingBatch) error {
 	b := a.store.NewBatch()
 	defer b.Close()
-	if err := write(b, rowKey('A', a.rel.Series, 'b'), p); err != nil {
+	if err := durable.WriteJSON(b, rowKey('A', a.rel.Series, 'b'), p); err != nil {
 		return err
 	}
 	return b.Commit()
@@ -108,7 +108,7 @@ func (a agreement) dropPending() error {
 // lookupAcked finds what was acknowledged last about a page.
 func (a agreement) lookupAcked(r durable.Reader, h [32]byte) (ackedPage, bool, error) {
 	var p ackedPage
-	ok, err := read(r, rowKey('A', a.rel.Series, 'p', h[:]), &p)
+	ok, err := durable.ReadJSON(r, rowKey('A', a.rel.Series, 'p', h[:]), &p)
 	return p, ok, err
 }
 
@@ -169,7 +169,7 @@ func (a agreement) accept(ans storedAnswer, m translog.Manifest, items []offered
 		string(receiptKey(ans.Receipt)):        ans,
 		string(rowKey('A', a.rel.Series, 'c')): c,
 	} {
-		if err := write(b, []byte(key), val); err != nil {
+		if err := durable.WriteJSON(b, []byte(key), val); err != nil {
 			return c, err
 		}
 	}
@@ -206,7 +206,7 @@ func (a agreement) writeAcked(b *durable.Batch, m translog.Manifest, receipt env
 			Decision: d.decision, Reason: d.reason, Receipt: receipt, Set: n, Place: len(sets[n]) / storedLeaf,
 		}
 		sets[n] = append(append(sets[n], byte(d.op)), d.leaf[:]...)
-		if err := write(b, rowKey('A', a.rel.Series, 'p', h[:]), row); err != nil {
+		if err := durable.WriteJSON(b, rowKey('A', a.rel.Series, 'p', h[:]), row); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
@@ -65,7 +66,7 @@ func (p *Publisher) Evidence(url string, indexer envelope.Name) ([]byte, error) 
 // evidence puts together what is stored about one acknowledged page.
 func (p *Publisher) evidence(rel *Relationship, row ackedPage) ([]byte, error) {
 	var a storedAnswer
-	ok, err := read(p.store, receiptKey(row.Receipt), &a)
+	ok, err := durable.ReadJSON(p.store, receiptKey(row.Receipt), &a)
 	if err != nil {
 		return nil, err
 	}

@@ -5,12 +5,9 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/go-json-experiment/json"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
@@ -53,35 +50,11 @@ type pageRow struct {
 
 func urlHash(url string) [32]byte { return sha256.Sum256([]byte(url)) }
 
-// read decodes the JSON row at key into v and reports whether it is there.
-func read(r durable.Reader, key []byte, v any) (bool, error) {
-	b, err := r.Get(key)
-	if errors.Is(err, durable.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return false, fmt.Errorf("row %q: %w", key, err)
-	}
-	return true, nil
-}
-
-// write adds the JSON row at key to b.
-func write(b *durable.Batch, key []byte, v any) error {
-	val, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return b.Set(key, val)
-}
-
 // head reads where the journal stands; a new one is given its epoch, which the
 // first commit makes durable.
 func (j journal) head(r durable.Reader) (head, error) {
 	var h head
-	ok, err := read(r, rowKey('J', j.coll, 'm'), &h)
+	ok, err := durable.ReadJSON(r, rowKey('J', j.coll, 'm'), &h)
 	if err != nil || ok {
 		return h, err
 	}
@@ -104,7 +77,7 @@ func newJournalEpoch() (uint64, error) {
 
 func (j journal) page(r durable.Reader, h [32]byte) (pageRow, bool, error) {
 	var p pageRow
-	ok, err := read(r, rowKey('J', j.coll, 'h', h[:]), &p)
+	ok, err := durable.ReadJSON(r, rowKey('J', j.coll, 'h', h[:]), &p)
 	return p, ok, err
 }
 
@@ -198,13 +171,13 @@ func (e *edit) set(h [32]byte, row pageRow) error {
 			return err
 		}
 	}
-	return write(e.batch.Batch, rowKey('J', e.j.coll, 'h', h[:]), row)
+	return durable.WriteJSON(e.batch.Batch, rowKey('J', e.j.coll, 'h', h[:]), row)
 }
 
 // commit makes the edit durable.
 func (e *edit) commit() error {
 	defer e.batch.Close()
-	if err := write(e.batch.Batch, rowKey('J', e.j.coll, 'm'), e.head); err != nil {
+	if err := durable.WriteJSON(e.batch.Batch, rowKey('J', e.j.coll, 'm'), e.head); err != nil {
 		return err
 	}
 	if err := e.batch.Commit(); err != nil {

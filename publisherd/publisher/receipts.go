@@ -174,7 +174,7 @@ func receiptOf(a *storedAnswer) (translog.Receipt, *envelope.Object, error) {
 // ReceiptFile gives the exact octets of one receipt.
 func (p *Publisher) ReceiptFile(id envelope.Hash) ([]byte, error) {
 	var a storedAnswer
-	ok, err := read(p.store, receiptKey(id), &a)
+	ok, err := durable.ReadJSON(p.store, receiptKey(id), &a)
 	if err != nil {
 		return nil, err
 	}

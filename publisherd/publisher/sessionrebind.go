@@ -32,7 +32,7 @@ type pendingRebind struct {
 
 func (a agreement) pendingRebind(r durable.Reader) (*pendingRebind, error) {
 	var p pendingRebind
-	ok, err := read(r, rowKey('A', a.rel.Series, 'r'), &p)
+	ok, err := durable.ReadJSON(r, rowKey('A', a.rel.Series, 'r'), &p)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (a agreement) pendingRebind(r durable.Reader) (*pendingRebind, error) {
 func (a agreement) setRebind(p pendingRebind) error {
 	b := a.store.NewBatch()
 	defer b.Close()
-	if err := write(b, rowKey('A', a.rel.Series, 'r'), p); err != nil {
+	if err := durable.WriteJSON(b, rowKey('A', a.rel.Series, 'r'), p); err != nil {
 		return err
 	}
 	return b.Commit()
@@ -67,7 +67,7 @@ func (a agreement) narrow(r durable.Reader, keep func(url string) bool) (*state.
 		}
 		h := [32]byte(kv.Key[len(prefix):])
 		var row ackedPage
-		if _, err := read(r, rowKey('A', a.rel.Series, 'p', h[:]), &row); err != nil {
+		if _, err := durable.ReadJSON(r, rowKey('A', a.rel.Series, 'p', h[:]), &row); err != nil {
 			return nil, 0, err
 		}
 		if keep(row.URL) {
@@ -247,8 +247,8 @@ func (a agreement) acceptRebind(ans storedAnswer, pair grants.Pair, wider bool, 
 		c.Acked, c.Seen, c.Reconciling = 0, 0, true
 	}
 	err = errors.Join(
-		write(b, receiptKey(ans.Receipt), ans),
-		write(b, rowKey('A', a.rel.Series, 'c'), c),
+		durable.WriteJSON(b, receiptKey(ans.Receipt), ans),
+		durable.WriteJSON(b, rowKey('A', a.rel.Series, 'c'), c),
 		b.Set(treeKey(a.rel.Indexer), note),
 		b.Delete(rowKey('A', a.rel.Series, 'r')),
 	)

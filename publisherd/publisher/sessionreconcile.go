@@ -59,7 +59,7 @@ func (a agreement) clear() error {
 	err := errors.Join(
 		b.DeleteRange(lo, hi),
 		b.Delete(rowKey('A', a.rel.Series, 'b')),
-		write(b, rowKey('A', a.rel.Series, 'c'), cursor{Reconciling: true}),
+		durable.WriteJSON(b, rowKey('A', a.rel.Series, 'c'), cursor{Reconciling: true}),
 	)
 	if err != nil {
 		return err

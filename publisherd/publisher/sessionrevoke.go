@@ -11,6 +11,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
@@ -288,7 +289,7 @@ func (p *Publisher) afterDeletion(v *Revocation, rel *Relationship, e evaluate.E
 		return err
 	}
 	c.State, c.Pages = plan.Root(), plan.Count()
-	if err := write(b, rowKey('A', rel.Series, 'c'), c); err != nil {
+	if err := durable.WriteJSON(b, rowKey('A', rel.Series, 'c'), c); err != nil {
 		return err
 	}
 	return b.Commit()
