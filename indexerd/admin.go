@@ -13,8 +13,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
+	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 )
 
 // health serves liveness and readiness.
@@ -121,6 +123,45 @@ func newAgreements(a *app) *cobra.Command {
 				for _, line := range g.Words {
 					fmt.Fprintf(cmd.OutOrStdout(), "  %s\n", line)
 				}
+			}
+			return nil
+		}}
+}
+
+// publisherLine is a trusted publisher as publishers prints it.
+type publisherLine struct {
+	Identity envelope.Name     `json:"identity"`
+	Origins  []identity.Origin `json:"origins"`
+	Series   int               `json:"series"`
+	Pages    uint64            `json:"pages"`
+}
+
+func newPublishers(a *app) *cobra.Command {
+	return &cobra.Command{Use: "publishers", Short: "List the trusted publishers with what is held of each", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			trust, err := openTrust(a.dir)
+			if err != nil {
+				return err
+			}
+			all, err := ask(cmd.Context(), a, "/agreements", (*indexer.Indexer).Agreements)
+			if err != nil {
+				return err
+			}
+			for _, p := range trust.List() {
+				l := publisherLine{Identity: p.Card.Identity, Origins: append([]identity.Origin{}, p.Origins...)}
+				for _, g := range all {
+					if g.Publisher == l.Identity {
+						l.Series++
+						l.Pages += g.Pages
+					}
+				}
+				if a.json {
+					if err := cli.PrintJSON(cmd.OutOrStdout(), l); err != nil {
+						return err
+					}
+					continue
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%s\t%v\t%d series\t%d pages\n", l.Identity, l.Origins, l.Series, l.Pages)
 			}
 			return nil
 		}}

@@ -35,7 +35,7 @@ func newRoot() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.dir, "dir", ".", "folder of configuration, keys and store")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON, one object a line")
 	root.AddCommand(
-		newInit(a), cli.CardCommand(&a.dir), newTrust(a), newRun(a), newStatus(a), newAgreements(a),
+		newInit(a), cli.CardCommand(&a.dir), newTrust(a), newRun(a), newStatus(a), newAgreements(a), newPublishers(a),
 		newCheckConfig(a), cli.VersionCommand(),
 	)
 	return root
