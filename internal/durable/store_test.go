@@ -218,7 +218,7 @@ func TestPrefixEndIsTheFirstKeyBehindThePrefix(t *testing.T) {
 // random part of what was not synced, and looks for each batch.
 func TestCommittedBatchesSurviveACrash(t *testing.T) {
 	for seed := range uint64(40) {
-		rng := rand.New(rand.NewPCG(seed, 1))
+		rng, fate := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2)) // fate is the crash's alone
 		d := durabletest.New()
 		at, unsynced := int64(rng.IntN(130)+1), rng.IntN(101)
 		var crashed *durabletest.Disk
@@ -228,7 +228,7 @@ func TestCommittedBatchesSurviveACrash(t *testing.T) {
 			if n >= at {
 				once.Do(func() {
 					ackedThen.Store(acked.Load())
-					crashed = d.Crash(rng, unsynced)
+					crashed = d.Crash(fate, unsynced)
 				})
 			}
 			return nil
