@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
@@ -26,9 +27,14 @@ type Limits struct {
 	BatchBytes uint64 // of one frame after decompression
 	PageBytes  uint64 // of one payload
 	// Batches is how many batches are decoded and committed at once, over all
-	// sessions; it bounds memory at about Batches × 2 × BatchBytes.
+	// sessions. The octets of all batches that are being received or worked on,
+	// compressed and decompressed, are what so many of the largest have.
 	Batches int
 }
+
+// batchMemory is the greatest sum of what batches announce of their frames,
+// over all sessions.
+func (l Limits) batchMemory() int64 { return int64(l.Batches) * 2 * int64(l.BatchBytes+itemBytes) }
 
 // DefaultLimits are the limits of Config's zero value.
 func DefaultLimits() Limits {
@@ -67,9 +73,10 @@ type Indexer struct {
 
 	tender   tender
 	sessions registry
-	posts    *rate.Limiter // of revocations on the public side
-	slots    chan struct{} // one for each batch being worked on
-	segment  atomic.Uint64 // the last segment number given
+	posts    *rate.Limiter       // of revocations on the public side
+	memory   *semaphore.Weighted // octets of the batches in hand
+	slots    chan struct{}       // one for each batch being worked on
+	segment  atomic.Uint64       // the last segment number given
 	decoder  *zstd.Decoder
 	readers  sync.WaitGroup // reading goroutines: each ends with its stream
 
@@ -95,7 +102,8 @@ func Open(c Config) (_ *Indexer, err error) {
 	x := &Indexer{
 		cfg: c, log: c.Log, keys: newDataKeys(filepath.Join(c.Dir, "keys", "data")),
 		sessions: registry{byName: make(map[envelope.Name]*member)}, slots: make(chan struct{}, c.Limits.Batches),
-		posts: rate.NewLimiter(postsPerSecond, postsAtOnce), halted: make(chan struct{}),
+		memory: semaphore.NewWeighted(c.Limits.batchMemory()),
+		posts:  rate.NewLimiter(postsPerSecond, postsAtOnce), halted: make(chan struct{}),
 	}
 	if err := checkFrozen(c.Dir); err != nil {
 		return nil, err

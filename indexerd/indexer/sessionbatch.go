@@ -39,6 +39,16 @@ func newDecoder(l Limits) (*zstd.Decoder, error) {
 // answered by its reason, and the session goes on; only a broken stream or a
 // fault of our own ends it.
 func (s *session) batch(ctx context.Context, f *oiv1.Batch) error {
+	if err := s.x.cfg.Limits.checkSizes(f); err != nil {
+		return err
+	}
+	// Memory is reserved before the first chunk is taken: a batch that finds
+	// none waits, and with it its publisher alone.
+	weight := int64(f.FrameBytes + f.RawBytes)
+	if err := s.x.memory.Acquire(ctx, weight); err != nil {
+		return context.Cause(ctx)
+	}
+	defer s.x.memory.Release(weight)
 	frame, err := s.frame(ctx, f)
 	if err != nil {
 		return err
@@ -74,16 +84,24 @@ func batchResult(r *oiv1.BatchResult) *oiv1.IndexerFrame {
 	return &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_BatchResult{BatchResult: r}}
 }
 
-// frame reads the chunks of a batch. Sizes are judged by what the header says
-// before anything is allocated, and memory grows with what really comes.
-func (s *session) frame(ctx context.Context, f *oiv1.Batch) ([]byte, error) {
-	l := s.x.cfg.Limits
+// checkSizes judges a batch by what its header says, before anything of it is
+// read or allocated.
+func (l Limits) checkSizes(f *oiv1.Batch) error {
 	switch {
 	case f.RawBytes > l.BatchBytes+itemBytes, f.ItemsBytes > itemBytes, f.ItemsBytes > f.RawBytes:
-		return nil, refuse(grants.ErrOversize, "a frame of %d octets, %d of them items; at most %d", f.RawBytes, f.ItemsBytes, l.BatchBytes)
+		return refuse(grants.ErrOversize, "a frame of %d octets, %d of them items; at most %d", f.RawBytes, f.ItemsBytes, l.BatchBytes)
 	case f.FrameBytes > l.BatchBytes+itemBytes:
-		return nil, refuse(grants.ErrOversize, "a compressed frame of %d octets, at most %d", f.FrameBytes, l.BatchBytes)
+		return refuse(grants.ErrOversize, "a compressed frame of %d octets, at most %d", f.FrameBytes, l.BatchBytes)
 	}
+	return nil
+}
+
+// frame reads the chunks of a batch. What is held grows with what really comes,
+// and all of it has to come within frameTimeout.
+func (s *session) frame(ctx context.Context, f *oiv1.Batch) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, frameTimeout, refuse(grants.ErrMalformed, "the frame did not come within %s", frameTimeout))
+	defer cancel()
+	l := s.x.cfg.Limits
 	frame := make([]byte, 0, min(f.FrameBytes, uint64(l.ChunkBytes)))
 	for uint64(len(frame)) < f.FrameBytes {
 		next, err := s.recv(ctx, chunkTimeout)

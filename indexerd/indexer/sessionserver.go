@@ -35,6 +35,7 @@ const exporterLabel = "EXPORTER-uzpif-oi-announce-v1"
 const (
 	helloTimeout = 15 * time.Second // for each of Hello and Announce
 	chunkTimeout = 60 * time.Second // between two chunks of a batch
+	frameTimeout = 10 * time.Minute // for all chunks of a batch
 	watchEvery   = 2 * time.Second  // how often a session's right to live is checked
 )
 

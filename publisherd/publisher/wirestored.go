@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -26,9 +27,25 @@ func (a *storedAnswer) answer() (evaluate.Answer, error) {
 	return answerOf(&oiv1.BatchResult{Committed: &c})
 }
 
+// maxAlarms is how many answers the folder alarms keeps.
+const maxAlarms = 1000
+
 // keepBadAnswer writes an answer that did not hold to the folder alarms, with
 // the object that it answers, for whoever has to clear the matter up.
+//
+// The same answer is kept once, and so many different ones at most: an indexer
+// that goes on must not fill the disk.
 func (p *Publisher) keepBadAnswer(rel *Relationship, asked []byte, answer proto.Message) error {
+	exact, err := (proto.MarshalOptions{Deterministic: true}).Marshal(answer)
+	if err != nil {
+		return err
+	}
+	id := envelope.TaggedHash("alarm", []byte(rel.Series), []byte{0}, asked, []byte{0}, exact)
+	path := filepath.Join(p.dir, "alarms", hex.EncodeToString(id[:16])+".json")
+	kept, err := filepath.Glob(filepath.Join(p.dir, "alarms", "*.json"))
+	if err != nil || len(kept) >= maxAlarms || slices.Contains(kept, path) {
+		return err
+	}
 	wire, err := protojson.Marshal(answer)
 	if err != nil {
 		return err
@@ -40,9 +57,7 @@ func (p *Publisher) keepBadAnswer(rel *Relationship, asked []byte, answer proto.
 	if err != nil {
 		return err
 	}
-	id := envelope.TaggedHash("alarm", b)
-	name := p.now().UTC().Format("20060102T150405Z-") + hex.EncodeToString(id[:4]) + ".json"
-	return durable.WriteFile(filepath.Join(p.dir, "alarms", name), b, 0o600)
+	return durable.WriteFile(path, b, 0o600)
 }
 
 // expectedOf is what a stored answer is evaluated against, from the rows and
