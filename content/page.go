@@ -10,6 +10,7 @@
 package content
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -55,6 +56,10 @@ type Page struct {
 	Warnings []string
 }
 
+// ErrUnchanged is what a source yields, in place of any page, if it knows that
+// all of it is as the caller has it.
+var ErrUnchanged = errors.New("the source has not changed")
+
 // A Skipped is a place in a source that gave no page.
 //
 // Err tells two cases apart. It is nil where the page asks not to be offered,
@@ -70,22 +75,35 @@ type Skipped struct {
 // and in hashes, and never changes its meaning. Zero is no format.
 type Format uint8
 
-// FormatTCT is the JSON payload of the Collaboration Tunnel, whose hash is
-// made by its Method A.
-const FormatTCT Format = 1
+// The formats that this module reads.
+const (
+	// FormatTCT is the JSON payload of the Collaboration Tunnel, whose hash is
+	// made by its Method A.
+	FormatTCT Format = 1
+
+	// FormatSCP is the line of one page in a collection of the Site Content
+	// Protocol, byte for byte, without its line feed.
+	FormatSCP Format = 2
+)
 
 // String returns the name that ParseFormat accepts.
 func (f Format) String() string {
-	if f == FormatTCT {
+	switch f {
+	case FormatTCT:
 		return "tct"
+	case FormatSCP:
+		return "scp"
 	}
 	return fmt.Sprintf("format(%d)", uint8(f))
 }
 
 // ParseFormat accepts the names that String prints for known formats.
 func ParseFormat(s string) (Format, error) {
-	if s == "tct" {
+	switch s {
+	case "tct":
 		return FormatTCT, nil
+	case "scp":
+		return FormatSCP, nil
 	}
 	return 0, fmt.Errorf("unknown payload format %.40q", s)
 }

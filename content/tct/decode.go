@@ -21,7 +21,7 @@ func malformed(format string, args ...any) error {
 // form only: which method made it is its publisher's affair.
 func Decode(payload []byte) (Document, error) {
 	var d Document
-	err := read(payload, false, func(name string, raw jsontext.Value) error {
+	err := read(payload, false, func(name string, raw jsontext.Value, _ int64) error {
 		field := map[string]*string{
 			"canonical_url": &d.URL, "title": &d.Title, "content": &d.Content, "language": &d.Language, "hash": &d.Hash,
 		}[name]
@@ -44,13 +44,17 @@ func Decode(payload []byte) (Document, error) {
 // versions may add are allowed, up to 16 levels deep. It reads the payload
 // once and copies none of it but numbers.
 func Check(payload []byte, url string) error {
-	return read(payload, true, func(name string, raw jsontext.Value) error {
-		// A canonical URL holds nothing that JSON escapes.
-		if name == "canonical_url" && string(raw[1:len(raw)-1]) != url {
-			return fmt.Errorf("canonical_url is %.200s, not %.200q", raw, url)
-		}
-		return nil
+	return read(payload, true, func(name string, raw jsontext.Value, _ int64) error {
+		return checkURL(name, raw, url)
 	})
+}
+
+func checkURL(name string, raw jsontext.Value, url string) error {
+	// A canonical URL holds nothing that JSON escapes.
+	if name == "canonical_url" && string(raw[1:len(raw)-1]) != url {
+		return fmt.Errorf("canonical_url is %.200s, not %.200q", raw, url)
+	}
+	return nil
 }
 
 // required and optional are the members whose values must be strings.
@@ -60,9 +64,9 @@ var (
 )
 
 // read walks over a payload and gives visit each string member that the draft
-// names; visit must not keep raw. With canonical, the bytes must be those that
+// names, and the offset where its value ends; visit must not keep raw. With canonical, the bytes must be those that
 // RFC 8785 gives.
-func read(payload []byte, canonical bool, visit func(name string, raw jsontext.Value) error) error {
+func read(payload []byte, canonical bool, visit func(name string, raw jsontext.Value, end int64) error) error {
 	if len(payload) > MaxPayload {
 		return malformed("%d octets, more than %d", len(payload), MaxPayload)
 	}
@@ -93,7 +97,7 @@ func read(payload []byte, canonical bool, visit func(name string, raw jsontext.V
 		if need >= 0 {
 			found[need] = true
 		}
-		if err := visit(name, raw); err != nil {
+		if err := visit(name, raw, w.dec.InputOffset()); err != nil {
 			return malformed("%w", err)
 		}
 	}

@@ -1,17 +1,3 @@
-// Package tct holds the JSON payload of the Collaboration Tunnel protocol
-// (draft-jurkovikj-collab-tunnel, "M-URL Response Format").
-//
-// A payload is always in the canonical form of RFC 8785, and its hash member is
-// made by Method A: the SHA-256 of that form without the hash member. So equal
-// hashes mean equal bytes. TestEncodeIsCanonical and FuzzEncode hold every
-// payload against an independent implementation of the RFC, and against Check,
-// which is what a receiver applies; FuzzCheck shows that Check accepts nothing
-// else.
-//
-// Under Method A the content member is for reading: it keeps letters' case and
-// the breaks between paragraphs. Normalise, the numbered list of the draft, is
-// what Method B hashes and what comparisons across formats use; it is never
-// applied to what is sent.
 package tct
 
 import (

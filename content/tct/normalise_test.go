@@ -7,6 +7,8 @@ import (
 	"unicode"
 
 	"github.com/uzpif-oi/uzpif-oi/content/tct"
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
 	"pgregory.net/rapid"
 )
 
@@ -87,4 +89,12 @@ func TestNormaliseLeavesNoWhiteSpaceToCollapse(t *testing.T) {
 			t.Fatalf("Normalise(%q) = %q ends in a space", in, out)
 		}
 	})
+}
+
+// TestNormalisationAndFoldingAreOfOneVersionOfUnicode: a character that only
+// one of them knows would be hashed as no other publisher hashes it.
+func TestNormalisationAndFoldingAreOfOneVersionOfUnicode(t *testing.T) {
+	if norm.Version != cases.UnicodeVersion {
+		t.Errorf("NFKC is of Unicode %s, folding of %s", norm.Version, cases.UnicodeVersion)
+	}
 }

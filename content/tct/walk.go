@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,7 +16,8 @@ import (
 const maxDepth = 16
 
 // A walker reads JSON token by token; with canonical it also sees to the form
-// of RFC 8785. Duplicate names and broken UTF-8 are errors in either case.
+// of RFC 8785. Duplicate names, broken UTF-8 and numbers that no float64 holds are
+// errors in either case.
 type walker struct {
 	payload   []byte
 	canonical bool
@@ -50,6 +53,11 @@ func (w *walker) next() (raw jsontext.Value, err error) {
 	w.opened = k == '{' || k == '['
 	w.isName = raw != nil && in == '{' && done%2 == 0
 	end := w.dec.InputOffset()
+	if k == '0' {
+		if f, _ := strconv.ParseFloat(string(raw), 64); math.IsInf(f, 0) {
+			return nil, fmt.Errorf("number %.40s is not finite", raw)
+		}
+	}
 	if w.canonical {
 		if between := separator(in, done, k); string(w.payload[start:end-int64(size)]) != between {
 			return nil, fmt.Errorf("white space at octet %d", start)

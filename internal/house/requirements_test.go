@@ -12,10 +12,25 @@ import (
 	"testing"
 )
 
-const (
-	requirementsPage = "doc/requirements.md"
-	lastRequirement  = 182
-)
+// A register is a page that lists the requirements of one source text, one
+// row each, from 1 to last.
+type register struct {
+	path   string
+	prefix string // of each id
+	last   int
+}
+
+// registers are the pages that there may be. The first must be there; another
+// is as complete as it, once it is there at all.
+func registers() []register {
+	return []register{
+		{"doc/requirements.md", "OI", 182},
+		{"doc/requirements-tct.md", "TCT", 244},
+		{"doc/requirements-scp.md", "SCP", 226},
+		{"doc/requirements-rbt.md", "RBT", 217},
+		{"doc/requirements-arc.md", "ARC", 66},
+	}
+}
 
 // statuses are what a row may say; all but the first give a reason behind a colon.
 var statuses = []string{"met", "in part", "not yet", "does not apply"}
@@ -26,7 +41,7 @@ var (
 	docTest = regexp.MustCompile(`^(?:([a-z0-9_/]+)\.)?((?:Test|Fuzz)[A-Z]\w*)$`)
 	// docPath is a page at the root, a file below a folder, or anything of testdata.
 	docPath = regexp.MustCompile(`^(?:[A-Z]+\.md|(?:[\w-]+/)+[\w.-]+\.(?:md|txt|go|proto|json|sh)|(?:[\w-]+/)*testdata(?:/[\w.-]+)*/?)$`)
-	rowID   = regexp.MustCompile(`^OI-(\d{3})$`)
+	rowID   = regexp.MustCompile(`^([A-Z]+)-(\d{3})$`)
 )
 
 // pages is what the rules about doc/ look at.
@@ -99,32 +114,52 @@ func cells(line string) []string {
 	return all
 }
 
-// ledger is the requirements page as it is read.
+// ledger is a page of requirements as it is read.
 type ledger struct {
 	p     pages
+	r     register
 	seen  map[int]int    // rows by the number of their id
 	count map[string]int // rows by status
 	says  map[string]int // what the page counts
 	found []string
 }
 
-// requirements finds what is wrong with the rows and the counts of the page.
+// requirements finds what is wrong with all registers, and the pages that
+// look like one and are none.
 func (p pages) requirements() []string {
-	l := &ledger{p: p, seen: make(map[int]int), count: make(map[string]int), says: make(map[string]int)}
-	for n, line := range strings.Split(p.text[requirementsPage], "\n") {
+	var found []string
+	known := make(map[string]bool)
+	for i, r := range registers() {
+		known[r.path] = true
+		if i == 0 || p.text[r.path] != "" {
+			found = append(found, p.register(r)...)
+		}
+	}
+	for path := range p.text {
+		if strings.HasPrefix(path, "doc/requirements") && !known[path] {
+			found = append(found, path+": no register of this name is known")
+		}
+	}
+	return found
+}
+
+// register finds what is wrong with the rows and the counts of one page.
+func (p pages) register(r register) []string {
+	l := &ledger{p: p, r: r, seen: make(map[int]int), count: make(map[string]int), says: make(map[string]int)}
+	for n, line := range strings.Split(p.text[r.path], "\n") {
 		row := cells(line)
 		switch {
 		case len(row) == 2:
 			if rows, err := strconv.Atoi(row[1]); err == nil {
 				l.says[row[0]] = rows
 			}
-		case len(row) > 0 && strings.HasPrefix(row[0], "OI-"):
+		case len(row) > 0 && strings.HasPrefix(row[0], r.prefix+"-"):
 			l.row(n+1, row)
 		}
 	}
-	for id := 1; id <= lastRequirement; id++ {
+	for id := 1; id <= r.last; id++ {
 		if n := l.seen[id]; n != 1 {
-			l.complain(0, "OI-%03d has %d rows, want one", id, n)
+			l.complain(0, "%s-%03d has %d rows, want one", r.prefix, id, n)
 		}
 	}
 	for _, status := range append(slices.Clone(statuses), "all") {
@@ -136,7 +171,7 @@ func (p pages) requirements() []string {
 }
 
 func (l *ledger) complain(line int, format string, args ...any) {
-	at := requirementsPage
+	at := l.r.path
 	if line > 0 {
 		at = fmt.Sprintf("%s:%d", at, line)
 	}
@@ -150,12 +185,12 @@ func (l *ledger) row(line int, row []string) {
 		return
 	}
 	m := rowID.FindStringSubmatch(row[0])
-	if m == nil {
+	if m == nil || m[1] != l.r.prefix {
 		l.complain(line, "%s is no id", row[0])
 		return
 	}
-	id, _ := strconv.Atoi(m[1]) // three digits
-	if id < 1 || id > lastRequirement {
+	id, _ := strconv.Atoi(m[2]) // three digits
+	if id < 1 || id > l.r.last {
 		l.complain(line, "%s is no id", row[0])
 		return
 	}
@@ -206,8 +241,8 @@ func ourPages(t *testing.T) pages {
 
 func TestRequirementsNameTestsThatExist(t *testing.T) {
 	p := ourPages(t)
-	if p.text[requirementsPage] == "" {
-		t.Fatalf("there is no %s", requirementsPage)
+	if first := registers()[0].path; p.text[first] == "" {
+		t.Fatalf("there is no %s", first)
 	}
 	for _, found := range append(p.promises(), p.requirements()...) {
 		t.Error(found)
@@ -216,12 +251,12 @@ func TestRequirementsNameTestsThatExist(t *testing.T) {
 
 // madeUpPage is a page that is right: every requirement is met, and shown by
 // one test.
-func madeUpPage() string {
+func madeUpPage(r register) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "| status | rows |\n|---|---|\n| met | %d |\n| in part | 0 |\n| not yet | 0 |\n| does not apply | 0 |\n| all | %[1]d |\n\n", lastRequirement)
+	fmt.Fprintf(&b, "| status | rows |\n|---|---|\n| met | %d |\n| in part | 0 |\n| not yet | 0 |\n| does not apply | 0 |\n| all | %[1]d |\n\n", r.last)
 	b.WriteString("| id | section | requirement | status | what shows it |\n|---|---|---|---|---|\n")
-	for id := 1; id <= lastRequirement; id++ {
-		fmt.Fprintf(&b, "| OI-%03d | 1 | a rule | met | `TestA` |\n", id)
+	for id := 1; id <= r.last; id++ {
+		fmt.Fprintf(&b, "| %s-%03d | 1 | a rule | met | `TestA` |\n", r.prefix, id)
 	}
 	return b.String()
 }
@@ -257,13 +292,14 @@ func TestEachFaultOfThePagesIsCaught(t *testing.T) {
 		{"a count that is left out", "| all | 182 |\n", "", `"all" is counted as 0`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if tt.old != "" && !strings.Contains(madeUpPage(), tt.old) {
+			page, first := madeUpPage(registers()[0]), registers()[0].path
+			if tt.old != "" && !strings.Contains(page, tt.old) {
 				t.Fatalf("the page does not hold %q", tt.old)
 			}
 			p := pages{
 				tests:  map[string][]string{"TestA": {"one"}, "FuzzB": {"one", "two"}},
 				exists: func(path string) bool { return path == "testdata/e2e/a.txt" },
-				text:   map[string]string{requirementsPage: strings.Replace(madeUpPage(), tt.old, tt.new, 1)},
+				text:   map[string]string{first: strings.Replace(page, tt.old, tt.new, 1)},
 			}
 			found := append(p.promises(), p.requirements()...)
 			if tt.want == "" {
@@ -271,6 +307,36 @@ func TestEachFaultOfThePagesIsCaught(t *testing.T) {
 				return
 			}
 			// One fault may also upset a count, so that there are several complaints.
+			if !slices.ContainsFunc(found, func(s string) bool { return strings.Contains(s, tt.want) }) {
+				t.Errorf("complaints %q, want one with %q", found, tt.want)
+			}
+		})
+	}
+}
+
+// TestEveryRegisterIsReadAlike shows that a further page is held to its own
+// ids, and that a page which no rule reads is noticed.
+func TestEveryRegisterIsReadAlike(t *testing.T) {
+	first, further := registers()[0], registers()[1]
+	p := pages{tests: map[string][]string{"TestA": {"one"}}, exists: func(string) bool { return false }}
+	for _, tt := range []struct {
+		name string
+		path string
+		text string
+		want string
+	}{
+		{"a further page that is right", further.path, madeUpPage(further), ""},
+		{"a further page with the rows of the first", further.path, madeUpPage(first), "TCT-001 has 0 rows"},
+		{"a further page that lost its last row", further.path, strings.Replace(madeUpPage(further), "| TCT-244 |", "| TCT-243 |", 1), "TCT-244 has 0 rows"},
+		{"a page of another name", "doc/requirements-xyz.md", madeUpPage(further), "no register of this name"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p.text = map[string]string{first.path: madeUpPage(first), tt.path: tt.text}
+			found := append(p.promises(), p.requirements()...)
+			if tt.want == "" {
+				checkOne(t, found, "")
+				return
+			}
 			if !slices.ContainsFunc(found, func(s string) bool { return strings.Contains(s, tt.want) }) {
 				t.Errorf("complaints %q, want one with %q", found, tt.want)
 			}
