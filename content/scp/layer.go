@@ -1,0 +1,224 @@
+package scp
+
+import (
+	"bufio"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// An entry is what an index holds of one page.
+type entry struct {
+	url                 string
+	modified            time.Time // plausible
+	digest, fingerprint [32]byte
+	offset              int64 // of the page's record in the spool
+	length              uint32
+}
+
+// A layer is one collection that was verified: its lines in a spool, and an
+// index over them by URL. Its files do not change; readers may share it.
+type layer struct {
+	generated time.Time
+	spool     *os.File
+	index     *os.File
+
+	// refs counts who may still read; the mirror is one of them. Whoever brings
+	// it to zero closes the files.
+	refs atomic.Int32
+
+	sparseOnce sync.Once
+	sparse     []waypoint
+	sparseErr  error
+}
+
+// A waypoint says where in an index a URL stands; there is one for each
+// waypointEvery entries, and those of a layer are held in memory.
+type waypoint struct {
+	url string
+	at  int64
+}
+
+const waypointEvery = 256
+
+func newLayer(generated time.Time, spool, index *os.File) *layer {
+	l := &layer{generated: generated, spool: spool, index: index}
+	l.refs.Store(1)
+	return l
+}
+
+func (l *layer) release() {
+	if l.refs.Add(-1) == 0 {
+		l.spool.Close()
+		l.index.Close()
+	}
+}
+
+// A layerWriter is the sink that makes a layer.
+type layerWriter struct {
+	spool     *spoolWriter
+	sorter    sorter
+	generated time.Time        // of the collection, once its metadata is read
+	keep      func(*Page) bool // nil keeps every page
+	pages     int64
+}
+
+// maxLayerPages bounds the pages of a layer, and with them the runs that are
+// merged at once.
+const maxLayerPages = 100_000_000
+
+func (w *layerWriter) page(line []byte, p *parts, page *Page) error {
+	if w.keep != nil && !w.keep(page) {
+		return nil
+	}
+	if w.pages++; w.pages > maxLayerPages {
+		return limit("more than %d pages", maxLayerPages)
+	}
+	e := entry{
+		url: page.URL, modified: Plausible(page.Modified, w.generated), digest: page.Digest(), fingerprint: page.Fingerprint(),
+		offset: w.spool.at, length: uint32(len(line)),
+	}
+	if err := w.spool.page(line, p, page); err != nil {
+		return err
+	}
+	return w.sorter.add(e)
+}
+
+func (w *layerWriter) flush() error { return w.spool.flush() }
+
+// read returns the page of an entry. The disk may have damaged it since: its
+// line is held against its digest, and what the record says of its members is
+// not believed.
+func (l *layer) read(e *entry) (Page, error) {
+	line, _, err := readRecord(io.NewSectionReader(l.spool, e.offset, int64(recordHeader)+int64(e.length)))
+	if err != nil {
+		return Page{}, fmt.Errorf("mirror: page %s: %w", e.url, err)
+	}
+	if sha256.Sum256(line) != e.digest {
+		return Page{}, fmt.Errorf("mirror: page %s is not what was written", e.url)
+	}
+	page, err := ParsePage(line)
+	if err != nil {
+		return Page{}, fmt.Errorf("mirror: page %s: %w", e.url, err)
+	}
+	return page, nil
+}
+
+// entries yields the index from an offset on, by ascending URL. Of several
+// pages with one URL in a file only the winner comes: the one that claims the
+// latest time, and of those the first.
+func (l *layer) entries(from int64) iter.Seq2[entry, error] {
+	return func(yield func(entry, error) bool) {
+		in := bufio.NewReaderSize(io.NewSectionReader(l.index, from, 1<<62), 32<<10)
+		last := ""
+		for {
+			e, _, err := readEntry(in)
+			if err == io.EOF {
+				return
+			}
+			if err != nil {
+				yield(entry{}, fmt.Errorf("mirror: index: %w", err))
+				return
+			}
+			if e.url == last {
+				continue
+			}
+			if last = e.url; !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// lookup finds a URL; ok tells whether the layer has it.
+func (l *layer) lookup(url string) (e entry, ok bool, err error) {
+	l.sparseOnce.Do(func() { l.sparse, l.sparseErr = waypoints(l.index) })
+	if l.sparseErr != nil {
+		return entry{}, false, l.sparseErr
+	}
+	i, exact := slices.BinarySearchFunc(l.sparse, url, func(w waypoint, url string) int { return strings.Compare(w.url, url) })
+	if !exact {
+		i--
+	}
+	// Entries of one URL may lie before the waypoint that names it.
+	if i = max(i-1, 0); len(l.sparse) == 0 {
+		return entry{}, false, nil
+	}
+	for e, err := range l.entries(l.sparse[i].at) {
+		if err != nil || e.url >= url {
+			return e, err == nil && e.url == url, err
+		}
+	}
+	return entry{}, false, nil
+}
+
+func waypoints(index *os.File) ([]waypoint, error) {
+	var all []waypoint
+	in := bufio.NewReaderSize(io.NewSectionReader(index, 0, 1<<62), 256<<10)
+	at := int64(0)
+	for n := 0; ; n++ {
+		e, size, err := readEntry(in)
+		if err == io.EOF {
+			return all, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("mirror: index: %w", err)
+		}
+		if n%waypointEvery == 0 {
+			all = append(all, waypoint{e.url, at})
+		}
+		at += int64(size)
+	}
+}
+
+// compare orders entries by URL, and those of one URL by what wins.
+func (e *entry) compare(f *entry) int {
+	return cmp.Or(strings.Compare(e.url, f.url), f.modified.Compare(e.modified), cmp.Compare(e.offset, f.offset))
+}
+
+// entrySize is the size of an entry beside its URL.
+const entrySize = 2 + 8 + 4 + 32 + 32 + 8 + 4
+
+func appendEntry(dst []byte, e *entry) []byte {
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(e.url)))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(e.modified.Unix()))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(e.modified.Nanosecond()))
+	dst = append(append(dst, e.digest[:]...), e.fingerprint[:]...)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(e.offset))
+	dst = binary.LittleEndian.AppendUint32(dst, e.length)
+	return append(dst, e.url...)
+}
+
+// readEntry reads an entry, and says how many octets it took; io.EOF where
+// none begins.
+func readEntry(in io.Reader) (e entry, size int, err error) {
+	var b [entrySize]byte
+	if _, err := io.ReadFull(in, b[:]); err != nil {
+		return e, 0, err
+	}
+	url := make([]byte, binary.LittleEndian.Uint16(b[:]))
+	if _, err := io.ReadFull(in, url); err != nil {
+		return e, 0, io.ErrUnexpectedEOF
+	}
+	nanos := binary.LittleEndian.Uint32(b[10:])
+	e.modified = time.Unix(int64(binary.LittleEndian.Uint64(b[2:])), int64(nanos)).UTC()
+	copy(e.digest[:], b[14:])
+	copy(e.fingerprint[:], b[46:])
+	e.offset = int64(binary.LittleEndian.Uint64(b[78:]))
+	e.length = binary.LittleEndian.Uint32(b[86:])
+	e.url = string(url)
+	if nanos >= 1e9 || e.length > MaxPage || e.offset < 0 {
+		return e, 0, errors.New("an entry that was not written so")
+	}
+	return e, entrySize + len(url), nil
+}
