@@ -39,7 +39,7 @@ func printReport(w io.Writer, r *evaluate.Report) error {
 func meaning(v evaluate.Verdict) string {
 	switch v {
 	case evaluate.Proven:
-		return "signed, in the log, and the log agrees with a checkpoint obtained independently"
+		return "signed, in the log, and the log's checkpoint is cosigned by witnesses or agrees with one obtained independently"
 	case evaluate.Included:
 		return "signed, and in the log under a checkpoint that the log signed"
 	case evaluate.Signed:

@@ -18,9 +18,11 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
 	"github.com/uzpif-oi/uzpif-oi/internal/evaluate/stage"
 	"github.com/uzpif-oi/uzpif-oi/translog"
+	"github.com/uzpif-oi/uzpif-oi/translog/witness/witnesstest"
 )
 
 func TestMain(m *testing.M) {
@@ -91,6 +93,7 @@ func makeFiles(t *testing.T, s *stage.Stage) map[string][]byte {
 		"stranger.json":  stage.New(t, 2).Indexer.Card.Object.Raw,
 		"large.json":     bytes.Repeat([]byte(" "), evaluate.MaxEvidence+1),
 	}
+	addWitnesses(t, s, files, seal, b, a)
 	forked := slices.Clone(s.Log)
 	forked[2] = [32]byte{1}
 	files["fork.note"] = s.SignNote(t, forked.At(s.Origin(), size))
@@ -98,6 +101,23 @@ func makeFiles(t *testing.T, s *stage.Stage) map[string][]byte {
 	s.Grow(20)
 	files["later.note"] = s.Note(t, s.Size()-3)
 	return files
+}
+
+// addWitnesses makes evidence whose note two of three witnesses cosigned.
+func addWitnesses(t *testing.T, s *stage.Stage, files map[string][]byte, seal func(*evaluate.Evidence) []byte, b *stage.Batch, a evaluate.Answer) {
+	ev := s.Evidence(t, b, a, 0, s.Size())
+	text := ev.Note[:strings.LastIndex(ev.Note, "\n\n")+1]
+	policy := ""
+	for i := range 3 {
+		w := witnesstest.New(t, fmt.Sprintf("w%d.example", i+1), s.Indexer.Card.Log.VKey, byte(i+1))
+		policy += w.Line(fmt.Sprintf("W%d", i+1), "")
+		if i < 2 {
+			ev.Note += w.Cosign(t, text, s.Now)
+		}
+	}
+	files["cosigned.json"] = seal(ev)
+	files["two.policy"] = []byte(policy + "group G 2 W1 W2 W3\nquorum G\n")
+	files["none.policy"] = []byte(policy + "quorum none\n")
 }
 
 // sizes is what a log publishes, one after the other; 0 is nothing.
@@ -125,9 +145,11 @@ func serveLog(t *testing.T, s *stage.Stage, tree stage.Tree, published func() ui
 			return
 		}
 		p := translog.ConsistencyProof{From: from, Hashes: translog.Hashes(tree.Consistency(from, to)), To: to}
-		if err := json.NewEncoder(w).Encode(p); err != nil {
+		b, err := envelope.Canonical(&p)
+		if err != nil {
 			t.Error(err)
 		}
+		w.Write(b)
 	})
 	return mux
 }

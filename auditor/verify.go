@@ -15,13 +15,17 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/translog"
+	"github.com/uzpif-oi/uzpif-oi/translog/remote"
+	"github.com/uzpif-oi/uzpif-oi/translog/witness"
 )
 
 // verifyFlags is the command line of verify.
 type verifyFlags struct {
-	keys, checkpoints []string
-	log, require      string
-	json              bool
+	keys, checkpoints       []string
+	log, require, witnesses string
+	quorum                  int
+	json                    bool
 }
 
 func verifyCommand() *cobra.Command {
@@ -35,7 +39,8 @@ The verdict is one of
   invalid   something in it is not true, or was changed: it is no evidence
   signed    the signatures are true and agree with one another
   included  the decision is also in the log, under a checkpoint that the log signed
-  proven    that checkpoint also agrees with one that you obtained yourself
+  proven    that checkpoint was also cosigned by the witnesses that you name,
+            or agrees with one that you obtained yourself
 
 Trusted is what --key names, and nothing else: give the indexer's identity card,
 as you got it from the indexer and compared by its fingerprint. Without --log the
@@ -43,7 +48,8 @@ network is not used. With --log the log is asked only about a file that is
 included, for its checkpoint and one proof.`,
 		Example: `  auditor verify evidence.json --key indexer.json --require included
   auditor verify evidence.json --key indexer.json --key publisher.json --log https://log.search.example
-  auditor verify evidence.json --key indexer.json --checkpoint note-from-a-friend.txt --json`,
+  auditor verify evidence.json --key indexer.json --checkpoint note-from-a-friend.txt --json
+  auditor verify evidence.json --key indexer.json --witnesses policy.txt --quorum 2`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return verify(cmd.Context(), cmd.OutOrStdout(), args[0], f)
@@ -53,6 +59,8 @@ included, for its checkpoint and one proof.`,
 	flags.StringArrayVar(&f.keys, "key", nil, "a trusted identity `card`; the indexer's is required, the publisher's may be added")
 	flags.StringVar(&f.log, "log", "", "`URL` of the log, to be asked for its checkpoint")
 	flags.StringArrayVar(&f.checkpoints, "checkpoint", nil, "a `file` with a checkpoint note of the log that you obtained independently")
+	flags.StringVar(&f.witnesses, "witnesses", "", "a `file` that names witnesses you trust: C2SP tlog-policy, of which URLs are not needed")
+	flags.IntVar(&f.quorum, "quorum", 0, "how many of them must have cosigned; 0 takes the quorum of the file")
 	flags.StringVar(&f.require, "require", string(evaluate.Proven), "the least `verdict` for exit code 0: proven, included or signed")
 	flags.BoolVar(&f.json, "json", false, "print one line of JSON")
 	if err := cmd.MarkFlagRequired("key"); err != nil {
@@ -68,13 +76,10 @@ func verify(ctx context.Context, out io.Writer, path string, f verifyFlags) erro
 	if required == evaluate.Invalid || !required.Reaches(evaluate.Signed) {
 		return cli.Errorf(cli.Usage, "--require %q: want proven, included or signed", f.require)
 	}
-	var log *logClient
 	if f.log != "" {
-		var err error
-		if log, err = newLogClient(f.log); err != nil {
+		if err := remote.CheckURL(f.log); err != nil {
 			return cli.With(cli.Usage, err)
 		}
-		defer log.close()
 	}
 	raw, o, err := readInputs(path, f, time.Now())
 	if err != nil {
@@ -82,8 +87,8 @@ func verify(ctx context.Context, out io.Writer, path string, f verifyFlags) erro
 	}
 	report := evaluate.Verify(ctx, raw, o)
 	var unreachable error
-	if log != nil && report.Verdict == evaluate.Included {
-		report, unreachable = askLog(ctx, log, raw, o, report)
+	if f.log != "" && report.Verdict == evaluate.Included {
+		report, unreachable = askLog(ctx, f.log, raw, o, report)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -127,14 +132,45 @@ func readInputs(path string, f verifyFlags, now time.Time) ([]byte, evaluate.Opt
 		o.Cards = append(o.Cards, card)
 	}
 	for _, name := range f.checkpoints {
-		note, err := readFile(name, maxNote)
+		note, err := readFile(name, translog.MaxNote)
 		if err != nil {
 			return nil, o, err
 		}
 		o.Checkpoints = append(o.Checkpoints, note)
 	}
+	var err error
+	if o.Witnesses, err = readWitnesses(f); err != nil {
+		return nil, o, err
+	}
 	raw, err := readFile(path, evaluate.MaxEvidence)
 	return raw, o, err
+}
+
+// readWitnesses is the policy of --witnesses and --quorum, nil without them.
+func readWitnesses(f verifyFlags) (*witness.Policy, error) {
+	if f.witnesses == "" {
+		if f.quorum != 0 {
+			return nil, cli.Errorf(cli.Usage, "--quorum %d: of which witnesses? Name them with --witnesses", f.quorum)
+		}
+		return nil, nil
+	}
+	file, err := readFile(f.witnesses, witness.MaxPolicy)
+	if err != nil {
+		return nil, err
+	}
+	p, err := witness.ParsePolicy(file)
+	if err != nil {
+		return nil, cli.Errorf(cli.Failed, "%s: %w", f.witnesses, err)
+	}
+	if f.quorum != 0 {
+		if p, err = p.WithQuorum(f.quorum); err != nil {
+			return nil, cli.Errorf(cli.Usage, "--quorum: %s: %w", f.witnesses, err)
+		}
+	}
+	if p.None() {
+		return nil, cli.Errorf(cli.Usage, "%s asks for no witness, which proves nothing; say how many with --quorum", f.witnesses)
+	}
+	return p, nil
 }
 
 // readFile reads at most limit octets: one more is not read, but refused.
@@ -154,16 +190,28 @@ func readFile(path string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
+// A log publishes what it receipted up to a second later: it is asked again in
+// these intervals, for so long.
+const (
+	publishTime  = 5 * time.Second
+	pollInterval = 250 * time.Millisecond
+)
+
 // askLog verifies again, with the log's own present checkpoint. The error is
 // why the log did not answer; the report then stays as it was without it.
-func askLog(ctx context.Context, log *logClient, raw []byte, o evaluate.Options, offline *evaluate.Report) (*evaluate.Report, error) {
-	note, err := log.checkpoint(ctx, offline.VKey, offline.Note.Size)
-	if errors.Is(err, errUnreachable) {
+func askLog(ctx context.Context, base string, raw []byte, o evaluate.Options, offline *evaluate.Report) (*evaluate.Report, error) {
+	log, err := remote.New(base, offline.VKey, remote.Options{Agent: "uzpif-oi-auditor"})
+	if err != nil {
+		return offline, err
+	}
+	defer log.Close()
+	_, note, err := log.CheckpointOf(ctx, offline.Note.Size, publishTime, pollInterval)
+	if errors.Is(err, remote.ErrUnavailable) || errors.Is(err, remote.ErrAbsent) {
 		offline.Reasons = append(offline.Reasons, fmt.Sprintf("The log was asked and did not answer: %v.", err))
 		return offline, err
 	}
 	if err != nil {
-		offline.Reasons = append([]string{fmt.Sprintf("What %s shows is no checkpoint of this log: %v.", log.base, err)}, offline.Reasons...)
+		offline.Reasons = append([]string{fmt.Sprintf("What %s shows is no checkpoint of this log: %v.", log.URL(), err)}, offline.Reasons...)
 		return offline, nil
 	}
 	p := &provenance{log: log}
@@ -173,13 +221,16 @@ func askLog(ctx context.Context, log *logClient, raw []byte, o evaluate.Options,
 
 // provenance asks the log for proofs and remembers whether it could be reached.
 type provenance struct {
-	log         *logClient
+	log         *remote.Client
 	unreachable error
 }
 
 func (p *provenance) Consistency(ctx context.Context, from, to uint64) ([][32]byte, error) {
 	path, err := p.log.Consistency(ctx, from, to)
-	if errors.Is(err, errUnreachable) {
+	switch {
+	case errors.Is(err, remote.ErrAbsent): // it answers, and does not stand by that size
+		return nil, fmt.Errorf("%s does not publish a tree of %d entries", p.log.URL(), to)
+	case errors.Is(err, remote.ErrUnavailable):
 		p.unreachable = err
 	}
 	return path, err

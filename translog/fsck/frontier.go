@@ -1,0 +1,53 @@
+package fsck
+
+import (
+	"crypto/sha256"
+	"slices"
+
+	"github.com/transparency-dev/merkle/rfc6962"
+)
+
+// A frontier is the perfect subtrees of a tree that grows, left to right.
+type frontier struct {
+	size  uint64
+	nodes []node
+}
+
+type node struct {
+	level int
+	hash  [32]byte
+}
+
+// add appends a perfect subtree of 2^level entries. size is a multiple of that.
+func (f *frontier) add(level int, hash [32]byte) {
+	f.size += 1 << level
+	for n := len(f.nodes); n > 0 && f.nodes[n-1].level == level; n = len(f.nodes) {
+		hash = [32]byte(rfc6962.DefaultHasher.HashChildren(f.nodes[n-1].hash[:], hash[:]))
+		f.nodes = f.nodes[:n-1]
+		level++
+	}
+	f.nodes = append(f.nodes, node{level, hash})
+}
+
+// addLeaves appends entries by their hashes, 32 octets each.
+func (f *frontier) addLeaves(hashes []byte) {
+	for h := range slices.Chunk(hashes, 32) {
+		f.add(0, [32]byte(h))
+	}
+}
+
+// clone is a frontier that grows on its own.
+func (f *frontier) clone() *frontier { return &frontier{f.size, slices.Clone(f.nodes)} }
+
+// root is the root of the tree so far.
+func (f *frontier) root() [32]byte {
+	if len(f.nodes) == 0 {
+		return sha256.Sum256(nil)
+	}
+	last := len(f.nodes) - 1
+	hash := f.nodes[last].hash
+	for i := last - 1; i >= 0; i-- {
+		hash = [32]byte(rfc6962.DefaultHasher.HashChildren(f.nodes[i].hash[:], hash[:]))
+	}
+	return hash
+}
