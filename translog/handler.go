@@ -13,6 +13,13 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
+// Types of what is served.
+const (
+	typeJSON   = "application/json"
+	typeOctets = "application/octet-stream"
+	typeHTML   = "text/html; charset=utf-8"
+)
+
 // Handler is the public, read-only side of the log: what anybody may ask,
 // without a certificate, and nothing beyond the published tree. It answers GET
 // and HEAD, with an ETag, and compressed where that is worth it:
@@ -28,90 +35,103 @@ import (
 //
 // What is malformed is 400, what the published tree does not cover 404, and a
 // log that cannot be read 503. Others may add paths beside these.
-func (l *Log) Handler() http.Handler {
+func (l *Log) Handler() http.Handler { return ReadOnly(l.mux(serveEntry)) }
+
+func (l *Log) mux(entry route) *http.ServeMux {
 	mux := http.NewServeMux()
-	routes := map[string]func(View, *http.Request) (answer, error){
+	for path, serve := range map[string]route{
 		"/checkpoint":               serveCheckpoint,
 		"/tile/{path...}":           serveTile,
 		"/signed-checkpoint.json":   serveSigned,
 		"/signed-checkpoint/{file}": l.serveSignedAt,
-		"/entry/{file}":             serveEntry,
+		"/entry/{file}":             entry,
 		"/proof/inclusion":          serveInclusion,
 		"/proof/consistency":        serveConsistency,
-	}
-	for path, route := range routes {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
-			a, err := route(l.Published(), r)
-			if err != nil {
-				l.serveError(w, r, err)
-				return
-			}
-			a.serve(w, r)
-		})
+	} {
+		mux.Handle(path, l.serving(serve))
 	}
 	return mux
+}
+
+// A route makes the document that a request asks for, out of the published tree.
+type route func(View, *http.Request) (Document, error)
+
+func (l *Log) serving(serve route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d, err := serve(l.Published(), r)
+		if err != nil {
+			l.serveError(w, r, err)
+			return
+		}
+		d.Serve(w, r)
+	})
 }
 
 var errMalformed = errors.New("malformed request")
 
 func (l *Log) serveError(w http.ResponseWriter, r *http.Request, err error) {
-	w.Header().Set("Cache-Control", "no-store")
 	switch {
 	case errors.Is(err, errMalformed):
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	case errors.Is(err, ErrNotCovered):
 		http.Error(w, "not in the published tree", http.StatusNotFound)
 	case errors.Is(err, durable.ErrFailed), errors.Is(err, durable.ErrClosed):
+		w.Header().Set("Cache-Control", "no-store")
 		http.Error(w, "the log cannot be read now", http.StatusServiceUnavailable)
 	default:
+		w.Header().Set("Cache-Control", "no-store")
 		l.cfg.Logger.Error("public request", "path", r.URL.Path, "error", err)
 		http.Error(w, "internal error", http.StatusInternalServerError)
 	}
 }
 
-func serveCheckpoint(v View, _ *http.Request) (answer, error) {
-	return answer{v.Note, "text/plain; charset=utf-8", changing, false}, nil
+func serveCheckpoint(v View, _ *http.Request) (Document, error) {
+	return Document{Body: v.Note, Type: "text/plain; charset=utf-8", Keep: Changing}, nil
 }
 
-func serveSigned(v View, _ *http.Request) (answer, error) {
-	return answer{v.Checkpoint.Raw, "application/json", changing, true}, nil
+func serveSigned(v View, _ *http.Request) (Document, error) {
+	return Document{Body: v.Checkpoint.Raw, Type: typeJSON, Keep: Changing, Compress: true}, nil
 }
 
-func (l *Log) serveSignedAt(v View, r *http.Request) (answer, error) {
+func (l *Log) serveSignedAt(v View, r *http.Request) (Document, error) {
 	size, err := fileNumber(r)
 	if err != nil {
-		return answer{}, err
+		return Document{}, err
 	}
 	if size > v.Tree.Size {
-		return answer{}, ErrNotCovered
+		return Document{}, ErrNotCovered
 	}
-	raw, err := l.store.Get(publishedKey(size))
+	raw, err := l.rows.Get(publishedKey(size))
 	if errors.Is(err, durable.ErrNotFound) {
 		err = ErrNotCovered // no checkpoint was published at this size
 	}
-	return answer{raw, "application/json", immutable, true}, err
+	return Document{Body: raw, Type: typeJSON, Keep: Immutable, Compress: true}, err
 }
 
-func serveEntry(v View, r *http.Request) (answer, error) {
+func serveEntry(v View, r *http.Request) (Document, error) {
 	index, err := fileNumber(r)
 	if err != nil {
-		return answer{}, err
+		return Document{}, err
 	}
 	raw, err := v.Entry(index)
-	return answer{raw, "application/json", immutable, true}, err
+	return Document{Body: raw, Type: typeJSON, Keep: Immutable, Compress: true}, err
 }
 
-func serveTile(v View, r *http.Request) (answer, error) {
+func serveTile(v View, r *http.Request) (Document, error) {
 	p, err := parseTilePath(r.PathValue("path"))
 	if err != nil {
-		return answer{}, fmt.Errorf("%w: %w", errMalformed, err)
+		return Document{}, fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	keep := Immutable
+	if p.width < tileWidth {
+		keep = Passing
 	}
 	if p.level == entriesLevel {
 		b, err := v.bundle(p.index, p.width)
-		return answer{b, "application/octet-stream", immutable, true}, err
+		return Document{Body: b, Type: typeOctets, Keep: keep, Compress: true}, err
 	}
 	b, err := v.tile(p.level, p.index, p.width)
-	return answer{b, "application/octet-stream", immutable, false}, err
+	return Document{Body: b, Type: typeOctets, Keep: keep}, err
 }
 
 // bundle is the first width entries of an entry bundle, each behind its length
@@ -140,33 +160,33 @@ func (v View) bundle(index uint64, width int) ([]byte, error) {
 	return b, nil
 }
 
-func serveInclusion(v View, r *http.Request) (answer, error) {
+func serveInclusion(v View, r *http.Request) (Document, error) {
 	index, size, err := twoNumbers(r, "index", "size")
 	if err != nil {
-		return answer{}, err
+		return Document{}, err
 	}
 	path, err := v.InclusionAt(index, size)
 	if err != nil {
-		return answer{}, err
+		return Document{}, err
 	}
-	return jsonAnswer(&InclusionProof{Hashes: Hashes(path), Index: index, Size: size})
+	return jsonDocument(&InclusionProof{Hashes: Hashes(path), Index: index, Size: size})
 }
 
-func serveConsistency(v View, r *http.Request) (answer, error) {
+func serveConsistency(v View, r *http.Request) (Document, error) {
 	from, to, err := twoNumbers(r, "from", "to")
 	if err != nil {
-		return answer{}, err
+		return Document{}, err
 	}
 	path, err := v.ConsistencyAt(from, to)
 	if err != nil {
-		return answer{}, err
+		return Document{}, err
 	}
-	return jsonAnswer(&ConsistencyProof{From: from, Hashes: Hashes(path), To: to})
+	return jsonDocument(&ConsistencyProof{From: from, Hashes: Hashes(path), To: to})
 }
 
-func jsonAnswer(v any) (answer, error) {
+func jsonDocument(v any) (Document, error) {
 	b, err := envelope.Canonical(v)
-	return answer{b, "application/json", immutable, false}, err
+	return Document{Body: b, Type: typeJSON, Keep: Passing, Compress: true}, err
 }
 
 // fileNumber is N in <N>.json.

@@ -2,7 +2,6 @@ package translog
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -129,11 +128,6 @@ func TestNothingBeyondThePublishedTreeIsServed(t *testing.T) {
 			t.Errorf("%s: %d, want %d: %.80s", tt.path, code, tt.code, body)
 		}
 	}
-	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS"} {
-		if code := ask(h, method, "/checkpoint").StatusCode; code != http.StatusMethodNotAllowed {
-			t.Errorf("%s: %d", method, code)
-		}
-	}
 }
 
 func TestEveryPartialTileIsAPrefixOfTheFull(t *testing.T) {
@@ -203,57 +197,6 @@ func TestServedProofsVerify(t *testing.T) {
 			rt.Fatal(err)
 		}
 	})
-}
-
-func TestAnswersSayHowToKeepThem(t *testing.T) {
-	r := published600(t)
-	defer r.close(t)
-	h := r.Handler()
-	for path, keep := range map[string]string{
-		"/checkpoint": changing, "/signed-checkpoint.json": changing, "/signed-checkpoint/1.json": immutable,
-		"/tile/0/000": immutable, "/tile/entries/000": immutable, "/entry/3.json": immutable,
-	} {
-		plain := ask(h, "GET", path)
-		body, _ := io.ReadAll(plain.Body)
-		tag := plain.Header.Get("ETag")
-		if tag == "" || plain.Header.Get("Cache-Control") != keep || plain.Header.Get("Content-Encoding") != "" {
-			t.Errorf("%s: %v", path, plain.Header)
-		}
-		if again := ask(h, "GET", path, "If-None-Match", tag); again.StatusCode != http.StatusNotModified {
-			t.Errorf("%s with its ETag: %d", path, again.StatusCode)
-		}
-		head := ask(h, "HEAD", path)
-		if b, _ := io.ReadAll(head.Body); head.StatusCode != 200 || len(b) != 0 || head.ContentLength != int64(len(body)) {
-			t.Errorf("HEAD %s: %d, %d octets, length %d of %d", path, head.StatusCode, len(b), head.ContentLength, len(body))
-		}
-		zipped := ask(h, "GET", path, "Accept-Encoding", "br, gzip;q=0.8")
-		shrinks := strings.HasPrefix(path, "/tile/entries") || strings.HasSuffix(path, ".json")
-		if got := zipped.Header.Get("Content-Encoding") == "gzip"; got != shrinks {
-			t.Errorf("%s compressed: %v", path, got)
-		} else if shrinks {
-			z, err := gzip.NewReader(zipped.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if b, err := io.ReadAll(z); err != nil || !bytes.Equal(b, body) {
-				t.Errorf("%s: the compressed body differs: %v", path, err)
-			}
-			if zipped.Header.Get("ETag") == tag || zipped.Header.Get("Vary") != "Accept-Encoding" {
-				t.Errorf("%s: %v", path, zipped.Header)
-			}
-		}
-	}
-}
-
-func TestGzipIsUsedOnlyWhereItIsAccepted(t *testing.T) {
-	for header, want := range map[string]bool{
-		"gzip": true, "GZIP": true, "br, gzip": true, "gzip;q=1.0, *;q=0": true, " gzip ; q=0.5": true,
-		"": false, "br": false, "gzip;q=0": false, "gzip;q=0.000": false, "gzip;q=x": false, "xgzip": false, "gzip;level=9": false,
-	} {
-		if got := acceptsGzip([]string{header}); got != want {
-			t.Errorf("%q: %v", header, got)
-		}
-	}
 }
 
 func TestALogThatCannotBeReadSaysSo(t *testing.T) {
