@@ -39,6 +39,7 @@ const (
 	ErrState        Reason = "state-mismatch"    // the two sides hold different states
 	ErrBase         Reason = "base-unknown"      // a patch on what is not held
 	ErrNotHeld      Reason = "not-held"          // a deletion of what is not held
+	ErrExhausted    Reason = "exhausted"         // no room for it now: the same may be taken later
 )
 
 // sentences say each reason to a person. Nothing writes to it.
@@ -69,6 +70,7 @@ var sentences = map[Reason]string{
 	ErrState:        "the two sides do not hold the same state",
 	ErrBase:         "the base of the patch is not held",
 	ErrNotHeld:      "the page is not held",
+	ErrExhausted:    "the other side has no room for it now",
 }
 
 // Error is the reason in words. A code that is not ours, from a peer of a

@@ -7,18 +7,30 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
+// retained is up to which size the memory of a blind batch is used again for
+// the next, in octets: that of a large group of the log.
+const retained = 8 << 20
+
 // A Batch collects changes that become durable together. As a Reader it shows
 // the latest commits with its own changes on top. It belongs to one goroutine,
 // must be closed, and holds at most 4 GiB.
 type Batch struct {
 	source
-	b     *pebble.Batch
-	ended bool
+	b       *pebble.Batch
+	ended   bool
+	waiting bool // between Begin and Wait
 }
 
 // NewBatch begins a batch.
 func (s *Store) NewBatch() *Batch {
 	b := s.db.NewIndexedBatch()
+	return &Batch{source: source{s, b}, b: b}
+}
+
+// NewBlindBatch begins a batch that is cheaper to fill and cannot be read: each
+// Get and Scan of it is an error.
+func (s *Store) NewBlindBatch() *Batch {
+	b := s.db.NewBatch(pebble.WithMaxRetainedSizeBytes(retained))
 	return &Batch{source: source{s, b}, b: b}
 }
 
@@ -41,11 +53,37 @@ func (b *Batch) Len() int { return b.b.Len() }
 // the log. Any error is final: the store has failed and says ErrFailed from
 // then on, because nobody knows what the disk holds. A batch is committed once.
 func (b *Batch) Commit() error {
+	if err := b.Begin(); err != nil {
+		return err
+	}
+	return b.Wait()
+}
+
+// Begin is the first half of Commit: the changes are on their way to the disk,
+// and whoever reads the Store sees them. They can still be lost.
+func (b *Batch) Begin() error {
 	if b.ended {
 		return fmt.Errorf("commit: %w", ErrClosed)
 	}
 	b.ended = true
-	err := b.s.do(func() error { return b.b.Commit(pebble.Sync) })
+	b.waiting = true
+	return b.outcome(b.s.do(func() error { return b.s.db.ApplyNoSyncWait(b.b, pebble.Sync) }))
+}
+
+// Wait is the second half: it returns nil once every change is durable. Batches
+// that were begun one after the other become durable in that order. It may be
+// called by another goroutine than Begin.
+func (b *Batch) Wait() error {
+	err := b.outcome(b.s.do(b.b.SyncWait))
+	if err == nil {
+		b.waiting = false
+		b.s.guard.room.committed()
+	}
+	return err
+}
+
+// outcome makes an error the end of the store.
+func (b *Batch) outcome(err error) error {
 	if err != nil && !errors.Is(err, ErrClosed) {
 		b.s.guard.fail(err)
 		err = b.s.guard.err()
@@ -58,7 +96,7 @@ func (b *Batch) Commit() error {
 
 // Close frees the batch. Without a Commit its changes are gone.
 func (b *Batch) Close() error {
-	if b.b == nil || b.s.guard.err() != nil {
+	if b.b == nil || b.waiting || b.s.guard.err() != nil {
 		return nil // the batch may still be Pebble's
 	}
 	err := b.b.Close()

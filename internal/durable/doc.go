@@ -11,6 +11,16 @@
 //     the store refuses everything from then on with ErrFailed, and touches the
 //     disk no more (TestEveryFailedWritePoisons). What the disk then holds is
 //     for the next Open to find out.
+//   - A write that finds the disk full is made once more, in the room of the
+//     ballast that is given up for it; no commit fails and none is lost
+//     (TestAFullDiskIsGivenTheBallast). From then on, and already when little is
+//     free, Room says ErrFull, until there is room for a new ballast. When there
+//     is nothing to give up the write has failed as any other, and a sync that
+//     finds no room has in any case (TestASyncThatFindsNoRoomIsNotMadeAgain).
+//   - A disk that does not answer holds nobody for ever: a write or sync that
+//     takes longer than Options.Stall is reported, and fails the store after
+//     four times as long, or at once when the program is closing
+//     (TestADeadDiskHoldsNobodyForEver). Reads are not watched.
 //   - Damage in the middle of a write-ahead log is an error at Open, from the
 //     very first log on, and never a shorter history
 //     (TestDamageInsideALogRefusesOpen). So the format version is pinned, and

@@ -35,15 +35,20 @@ type FS = vfs.FS
 // returned, so that Pebble cleans up and unlocks the folder.
 type guard struct {
 	vfs.FS
-	dir string // what is guarded; a backup elsewhere may fail on its own
+	dir    string // what is guarded; a backup elsewhere may fail on its own
+	stalls *stalls
+	room   *room
 
 	failMu sync.Mutex
 	cause  error
 	failed chan struct{} // closed once cause is set
 }
 
+// newGuard guards dir on a disk that nobody watches; see keep.
 func newGuard(inner vfs.FS, dir string) *guard {
-	return &guard{FS: inner, dir: dir, failed: make(chan struct{})}
+	g := &guard{FS: inner, dir: dir, room: new(room), failed: make(chan struct{})}
+	g.stalls = newStalls(g.fail)
+	return g
 }
 
 // fail records the first failure.
@@ -110,6 +115,9 @@ func (g *guard) after(op, name string, err error) error {
 	if err == nil || opening() {
 		return err
 	}
+	if errors.Is(err, syscall.ENOSPC) {
+		err = fmt.Errorf("the disk is full, and nothing is left to give up for it; free some room and start again: %w", err)
+	}
 	g.fail(fmt.Errorf("%s %s: %w", op, name, err))
 	g.stall()
 	return err
@@ -121,7 +129,10 @@ func (g *guard) change(op, name string, f func() error) error {
 		return f()
 	}
 	g.before()
-	return g.after(op, name, f())
+	o := g.stalls.begin(op, name)
+	err := f()
+	g.stalls.end(o)
+	return g.after(op, name, err)
 }
 
 func (g *guard) file(op, name string, open func() (vfs.File, error)) (f vfs.File, err error) {
@@ -214,8 +225,13 @@ func (f *guardedFile) WriteAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
+// Preallocate may fail: Pebble asks for room ahead, and does without. It is not
+// asked of a disk that has little left, of which it might take all.
 func (f *guardedFile) Preallocate(off, length int64) error {
-	return f.g.change("allocate", f.name, func() error { return f.File.Preallocate(off, length) })
+	if !f.g.room.fits(length) {
+		return syscall.ENOSPC
+	}
+	return f.File.Preallocate(off, length)
 }
 
 func (f *guardedFile) Sync() error { return f.g.change("sync", f.name, f.File.Sync) }

@@ -160,10 +160,14 @@ func (sl *Slots) Write(value []byte) error {
 	binary.BigEndian.PutUint16(b[8:], uint16(len(value)))
 	copy(b[slotHead:], value)
 	binary.BigEndian.PutUint32(b[slotCheck:], checksum(b[:slotCheck]))
-	_, err := sl.file.WriteAt(b[:], int64(seq%2)*slotSize)
-	if err == nil {
-		err = sl.file.SyncData()
-	}
+	err := sl.s.do(func() error {
+		defer sl.s.guard.stalls.end(sl.s.guard.stalls.begin("write", sl.path))
+		_, err := sl.file.WriteAt(b[:], int64(seq%2)*slotSize)
+		if err == nil {
+			err = sl.file.SyncData()
+		}
+		return err
+	})
 	if err != nil {
 		sl.s.guard.fail(fmt.Errorf("write %s: %w", sl.path, err))
 		return sl.s.Err()

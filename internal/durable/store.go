@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -51,6 +52,11 @@ type Options struct {
 	CacheBytes int64
 	// Logger receives Pebble's messages. nil means slog.Default().
 	Logger *slog.Logger
+	// Room is what is kept free of the disk.
+	Room Room
+	// Stall is how long a write or sync may take before Disk reports it; after
+	// four times as long the store fails. 0 means 30 s.
+	Stall time.Duration
 	// FS is the file system. nil means the operating system's; tests set it.
 	FS FS
 }
@@ -60,6 +66,7 @@ type Options struct {
 type Store struct {
 	db     *pebble.DB
 	guard  *guard
+	keeper *keeper
 	fs     vfs.FS // not guarded
 	closed atomic.Bool
 	reads  source
@@ -70,7 +77,8 @@ type Store struct {
 
 // Open opens the store in the folder dir, which it makes if need be. The
 // folder and all of its parents that were missing are durable on return.
-// Errors: ErrLocked; damage; what the file system says.
+// Errors: ErrLocked; damage; what the file system says, for a disk without room
+// syscall.ENOSPC.
 func Open(dir string, o Options) (*Store, error) {
 	fs := o.FS
 	if fs == nil {
@@ -82,15 +90,20 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	dir = filepath.Clean(dir)
 	log := cmp.Or(o.Logger, slog.Default())
-	g := newGuard(fs, dir)
+	o.Stall = cmp.Or(o.Stall, 30*time.Second)
+	g, k, err := keep(o, fs, dir, log)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", dir, readable(err))
+	}
 	opts := pebbleOptions(o, g, log)
 	defer opts.Cache.Unref()
 
 	db, err := openPebble(dir, opts, g)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", dir, err)
+		k.end(o.Stall)
+		return nil, fmt.Errorf("open %s: %w", dir, readable(err))
 	}
-	s := &Store{db: db, guard: g, fs: fs, slots: make(map[string]bool)}
+	s := &Store{db: db, guard: g, keeper: k, fs: g.FS, slots: make(map[string]bool)}
 	s.reads = source{s, db}
 
 	// The first log of a new store is begun before the format version is
@@ -214,11 +227,14 @@ func (s *Store) Err() error {
 
 // Close ends the use of the store. Snapshots, batches, slots and scans must
 // have ended before. A store that has failed cannot be closed: its folder
-// stays locked until the process ends, and Close says ErrFailed.
+// stays locked until the process ends, and Close says ErrFailed. A disk that does
+// not answer is waited for as long as Options.Stall.
 func (s *Store) Close() error {
 	if !s.closed.CompareAndSwap(false, true) {
 		return s.guard.err()
 	}
+	defer s.keeper.end(s.guard.stalls.limit)
+	s.Closing()
 	if err := s.guard.err(); err != nil {
 		return err
 	}

@@ -44,6 +44,11 @@ func (d *Disk) Crash(rng *rand.Rand, unsynced int) *Disk {
 	return on(d.files.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rng}))
 }
 
+// SetFree says how many octets are free, to who asks; at first nobody can tell.
+func (d *Disk) SetFree(octets uint64) {
+	d.files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: octets, TotalBytes: 1 << 50, UsedBytes: 1})
+}
+
 // Writes is how many operations have changed the disk, or were to.
 func (d *Disk) Writes() int64 { return d.writes.Load() }
 
@@ -80,13 +85,22 @@ func (d *Disk) before(op errorfs.Op) error {
 
 // Names of operations that tests wait for.
 const (
-	OpWrite = "write"
-	OpSync  = "sync"
-	OpOther = "other"
+	OpCreate   = "create"
+	OpWrite    = "write"
+	OpSync     = "sync"
+	OpAllocate = "allocate"
+	OpRemove   = "remove"
+	OpOther    = "other"
 )
 
 func opName(k errorfs.OpKind) string {
 	switch k {
+	case errorfs.OpCreate, errorfs.OpReuseForWrite:
+		return OpCreate
+	case errorfs.OpFilePreallocate:
+		return OpAllocate
+	case errorfs.OpRemove, errorfs.OpRemoveAll:
+		return OpRemove
 	case errorfs.OpFileWrite, errorfs.OpFileWriteAt:
 		return OpWrite
 	case errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
