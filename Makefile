@@ -18,8 +18,8 @@ TOOL        := $(GO) tool -modfile=tools/go.mod
 BUF         := $(TOOL) buf
 STATICCHECK := $(TOOL) staticcheck
 
-# What the tests tagged "system" read: real pages that others wrote.
-SYSTEM_PACKAGES := cppreference-doc-en-html
+# What the tests tagged "system" need: real pages that others wrote, and programs.
+SYSTEM_PACKAGES := cppreference-doc-en-html nodejs-doc libxml2-utils nginx chromium
 
 export GO BUF
 
@@ -43,9 +43,9 @@ testthird: ## check the log with libraries that others wrote (part of test)
 	GOWORK=off $(GO) -C testdata/thirdparty test -mod=readonly -timeout 10m ./...
 
 .PHONY: test-system
-test-system: ## run the tests that need Debian packages: 4,424 real pages (root)
+test-system: ## run the tests that need Debian packages: real pages, nginx, chromium (root)
 	tools/debian-packages.sh $(SYSTEM_PACKAGES)
-	$(GO) test -tags system -timeout 20m -run 'TestRealPages|OnCppreference' ./internal/e2e ./content/site
+	$(GO) test -tags system -timeout 20m -run 'TestRealPages|OnCppreference|ForXmllint|ByNginx|InChromium|TestDiskFull' ./internal/e2e ./content/site ./content/scp ./publisherd/publisher
 
 .PHONY: test-long
 test-long: ## run the soak and crash tests, for up to three hours
@@ -93,6 +93,10 @@ fuzz: ## run each fuzz target for FUZZTIME (default 10s)
 bench: ## run the benchmarks, and those against peers if bench/ is there
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 1h ./...
 	@if [ -e bench/go.mod ]; then GOWORK=off $(GO) -C bench test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 1h ./...; fi
+
+.PHONY: bench-log
+bench-log: ## measure the log beside Tessera and Pebble, in turn, on one disk (5 minutes)
+	GOWORK=off $(GO) -C bench run ./log $(BENCHFLAGS)
 
 .PHONY: demo
 demo: build ## show it all: two identities, a push, a receipt, its audit, an edit

@@ -21,10 +21,7 @@ import (
 
 // health serves liveness and readiness.
 func (d *daemon) health() http.Handler {
-	return cli.Health(func() error {
-		_, err := d.x.Status()
-		return err
-	})
+	return cli.Health(d.x.Ready)
 }
 
 // commands answers the commands of this program on the socket.
@@ -32,6 +29,9 @@ func (d *daemon) commands() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.x.Status) })
 	mux.HandleFunc("GET /agreements", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.x.Agreements) })
+	mux.HandleFunc("GET /log", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.x.LogStatus) })
+	mux.HandleFunc("POST /log/freeze", d.serveFreeze)
+	d.long(mux)
 	return mux
 }
 
@@ -47,15 +47,20 @@ func answer[T any](w http.ResponseWriter, f func() (T, error)) {
 	http.Error(w, err.Error(), http.StatusInternalServerError)
 }
 
-// ask gets an answer from the daemon of the folder, or, if none runs, from the
-// store itself.
-func ask[T any](ctx context.Context, a *app, path string, f func(*indexer.Indexer) (T, error)) (v T, err error) {
-	socket := filepath.Join(a.dir, socketFile)
-	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
+// daemonClient talks to the daemon of a folder.
+func daemonClient(dir string) *http.Client {
+	socket := filepath.Join(dir, socketFile)
+	return &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		},
 	}}
+}
+
+// ask gets an answer from the daemon of the folder, or, if none runs, from the
+// store itself.
+func ask[T any](ctx context.Context, a *app, path string, f func(*indexer.Indexer) (T, error)) (v T, err error) {
+	client := daemonClient(a.dir)
 	defer client.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://daemon"+path, nil)
 	if err != nil {
@@ -80,7 +85,11 @@ func askStore[T any](a *app, f func(*indexer.Indexer) (T, error)) (v T, err erro
 	if _, err := loadConfig(a.dir); err != nil {
 		return v, err
 	}
-	x, err := indexer.Open(indexer.Config{Dir: a.dir})
+	frozen, err := indexer.ReadFrozen(a.dir)
+	if err != nil {
+		return v, err
+	}
+	x, err := indexer.Open(indexer.Config{Dir: a.dir, Frozen: frozen != nil})
 	if err != nil {
 		return v, err
 	}

@@ -27,8 +27,16 @@ type config struct {
 	LogLevel string        `mapstructure:"log_level"`
 	Publish  time.Duration `mapstructure:"publish_interval"`
 	MaxGrant time.Duration `mapstructure:"max_grant"`
+	Ballast  int64         `mapstructure:"ballast_mib"`
+	LowWater int64         `mapstructure:"low_water_mib"`
+	Stall    time.Duration `mapstructure:"disk_stall"`
 
-	level slog.Level
+	Witnesses      string        `mapstructure:"witnesses"`
+	WitnessTimeout time.Duration `mapstructure:"witness_timeout"`
+	WitnessPolicy  string        `mapstructure:"witness_policy"`
+
+	level      slog.Level
+	trustStore bool // a flag of run, on purpose in no file
 }
 
 // Defaults of the addresses.
@@ -49,9 +57,18 @@ listen: {{.Listen}}
 # Where the public, read-only side of the log is served (HTTP), as host:port.
 public: {{.Public}}
 
-# Where /healthz and /readyz are served, as host:port; keep it on loopback.
+# Where /healthz, /readyz and /metrics are served, as host:port; keep it on loopback.
 # "off" serves them nowhere.
 admin: {{.Admin}}
+
+# A file that names the witnesses who cosign published checkpoints, and how many
+# of them must (C2SP tlog-policy; doc/metrics.md has an example). Empty: nobody.
+# Each has witness_timeout to answer, from 100ms to 1m. Once it is over, "open"
+# publishes without the quorum, and "closed" holds the checkpoint back, so that
+# the older one stays served. Receipts wait for neither.
+# witnesses: ""
+# witness_timeout: 5s
+# witness_policy: open
 
 # How often a checkpoint is published while the log grows.
 # publish_interval: 1s
@@ -59,9 +76,25 @@ admin: {{.Admin}}
 # The longest life of a grant that is accepted.
 # max_grant: 2160h
 
+# A full disk: how many MiB are held back in store.ballast, to be given up when
+# a write finds no room, and how many have to be free for batches to be taken.
+# Consent that is withdrawn is taken, and the log served, down to the last. 0 is
+# none of it.
+# ballast_mib: 64
+# low_water_mib: 256
+
+# How long a write may take before /readyz reports the disk; after four times as
+# long the program ends, as after a write that failed.
+# disk_stall: 30s
+
 # What is logged: debug, info, warn or error.
 # log_level: info
 `
+
+// room is what is kept free of the disk.
+func (c *config) room() durable.Room {
+	return durable.Room{Ballast: c.Ballast << 20, LowWater: c.LowWater << 20}
+}
 
 // writeConfig writes the commented configuration.
 func writeConfig(dir string, c config) error {
@@ -85,6 +118,8 @@ func loadConfig(dir string) (config, error) {
 	err := cli.ReadConfig(dir, configFile, "indexerd", map[string]any{
 		"listen": defaultListen, "public": defaultPublic, "admin": defaultAdmin,
 		"log_level": "info", "publish_interval": "1s", "max_grant": "2160h",
+		"witnesses": "", "witness_timeout": "5s", "witness_policy": policyOpen,
+		"ballast_mib": 64, "low_water_mib": 256, "disk_stall": "30s",
 	}, &c)
 	if err != nil {
 		return config{}, err
@@ -106,6 +141,20 @@ func (c *config) check() error {
 	}
 	if c.Publish < 100*time.Millisecond || c.Publish > time.Hour {
 		return cli.Errorf(cli.Config, "publish_interval: %s, want 100ms to 1h", c.Publish)
+	}
+	for name, mib := range map[string]int64{"ballast_mib": c.Ballast, "low_water_mib": c.LowWater} {
+		if mib < 0 || mib > 1<<20 {
+			return cli.Errorf(cli.Config, "%s: %d, want 0 to 1048576", name, mib)
+		}
+	}
+	if c.Stall < time.Second || c.Stall > 10*time.Minute {
+		return cli.Errorf(cli.Config, "disk_stall: %s, want 1s to 10m", c.Stall)
+	}
+	if c.WitnessTimeout < 100*time.Millisecond || c.WitnessTimeout > time.Minute {
+		return cli.Errorf(cli.Config, "witness_timeout: %s, want 100ms to 1m", c.WitnessTimeout)
+	}
+	if c.WitnessPolicy != policyOpen && c.WitnessPolicy != policyClosed {
+		return cli.Errorf(cli.Config, "witness_policy: %.40q, want open or closed", c.WitnessPolicy)
 	}
 	if c.MaxGrant < time.Hour || c.MaxGrant > 2160*time.Hour {
 		return cli.Errorf(cli.Config, "max_grant: %s, want 1h to 2160h", c.MaxGrant)

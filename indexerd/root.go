@@ -14,6 +14,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
 // app is what the commands share.
@@ -35,8 +36,8 @@ func newRoot() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.dir, "dir", ".", "folder of configuration, keys and store")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON, one object a line")
 	root.AddCommand(
-		newInit(a), cli.CardCommand(&a.dir), newTrust(a), newRun(a), newStatus(a), newAgreements(a), newPublishers(a),
-		newCheckConfig(a), cli.VersionCommand(),
+		newInit(a), cli.CardCommand(&a.dir), newTrust(a), newRun(a), newStatus(a), newAgreements(a), newPublishers(a), newLog(a),
+		newFsck(a), newBackup(a), newCheckConfig(a), cli.VersionCommand(),
 	)
 	return root
 }
@@ -58,8 +59,12 @@ func exitCode(err error) cli.Code {
 		return coded.Code
 	case errors.Is(err, durable.ErrLocked):
 		return cli.Temporary
-	case errors.Is(err, indexer.ErrFrozen):
+	case errors.Is(err, indexer.ErrFrozen), errors.Is(err, translog.ErrRollback), errors.Is(err, translog.ErrEnded), errors.Is(err, translog.ErrCorrupt):
 		return cli.Failed
+	case errors.Is(err, indexer.ErrRotation):
+		return cli.Usage
+	case errors.Is(err, translog.ErrIdentity):
+		return cli.Config
 	case errors.As(err, &reason):
 		return cli.Refused
 	case errors.Is(err, identity.ErrNoIdentity), errors.Is(err, identity.ErrExists), errors.Is(err, identity.ErrPermission), errors.Is(err, identity.ErrMismatch):

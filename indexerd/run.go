@@ -17,6 +17,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
 // The files of a running daemon.
@@ -28,13 +29,14 @@ const (
 // running is run.json.
 type running struct {
 	PID    int    `json:"pid"`
-	Listen string `json:"listen"`
+	Listen string `json:"listen,omitempty"` // none of a frozen log
 	Public string `json:"public"`
 	Admin  string `json:"admin,omitempty"`
 }
 
 func newRun(a *app) *cobra.Command {
-	return &cobra.Command{
+	var frozen, trusted bool
+	c := &cobra.Command{
 		Use:   "run",
 		Short: "Accept sessions and serve the log until stopped",
 		Args:  cobra.NoArgs,
@@ -43,21 +45,44 @@ func newRun(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return run(cmd.Context(), a.dir, c, cli.NewLogger(os.Stderr, c.level))
+			c.trustStore = trusted
+			return run(cmd.Context(), a.dir, c, frozen, cli.NewLogger(os.Stderr, c.level))
 		},
 	}
+	c.Flags().BoolVar(&frozen, "frozen", false, "serve a frozen log to be read; accept no session and sign nothing")
+	c.Flags().BoolVar(&trusted, "trust-restored-store", false,
+		"take a restored store for the newest, once; if anything newer was ever shown, this forks the log for good (doc/backup.md)")
+	return c
 }
 
 // run is the daemon: it listens, serves, and on the end of ctx stops in order:
 // sessions, which are asked to come back and may finish what is in flight for
 // 10 s; HTTP; log; store. A second signal ends the process at once.
-func run(ctx context.Context, dir string, c config, log *slog.Logger) (err error) {
-	x, err := indexer.Open(indexer.Config{Dir: dir, Log: log, Publish: c.Publish, MaxGrant: c.MaxGrant})
+func run(ctx context.Context, dir string, c config, frozen bool, log *slog.Logger) (err error) {
+	witnesses, err := c.openWitnesses(dir)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, x.Close()) }()
-	d := &daemon{dir: dir, x: x, log: log}
+	if witnesses != nil {
+		defer witnesses.Close()
+	}
+	x, err := indexer.Open(indexer.Config{
+		Dir: dir, Log: log, Publish: c.Publish, MaxGrant: c.MaxGrant, Room: c.room(), Stall: c.Stall, Frozen: frozen,
+		Witnesses: witnesses, FailClosed: c.WitnessPolicy == policyClosed,
+		TrustStore: c.trustStore,
+	})
+	if errors.Is(err, translog.ErrRollback) {
+		err = cli.With(cli.Failed, fmt.Errorf("%w; doc/backup.md says when run --trust-restored-store is right", err))
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closed := x.Close(); !errors.Is(err, durable.ErrFailed) { // else it says the same again
+			err = errors.Join(err, closed)
+		}
+	}()
+	d := &daemon{dir: dir, x: x, log: log, frozen: frozen}
 	if err := d.listen(c); err != nil {
 		d.closeListeners()
 		return err
@@ -74,6 +99,7 @@ type daemon struct {
 	x                               *indexer.Indexer
 	log                             *slog.Logger
 	bound                           running
+	frozen                          bool // no sessions
 	session, public, admin, control net.Listener
 }
 
@@ -87,13 +113,17 @@ func (d *daemon) closeListeners() {
 
 // listen binds every address, and then tells them in run.json.
 func (d *daemon) listen(c config) (err error) {
-	if d.session, err = net.Listen("tcp", c.Listen); err != nil {
-		return fmt.Errorf("listen: %w", err)
+	d.bound.PID = os.Getpid()
+	if !d.frozen {
+		if d.session, err = net.Listen("tcp", c.Listen); err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
+		d.bound.Listen = d.session.Addr().String()
 	}
 	if d.public, err = net.Listen("tcp", c.Public); err != nil {
 		return fmt.Errorf("public: %w", err)
 	}
-	d.bound = running{PID: os.Getpid(), Listen: d.session.Addr().String(), Public: d.public.Addr().String()}
+	d.bound.Public = d.public.Addr().String()
 	if c.Admin != "off" {
 		if d.admin, err = net.Listen("tcp", c.Admin); err != nil {
 			return fmt.Errorf("admin: %w", err)
@@ -113,11 +143,13 @@ func (d *daemon) listen(c config) (err error) {
 // serve runs all servers until ctx ends or one of them, or the log, fails.
 func (d *daemon) serve(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	grpcServer := d.x.NewServer()
-	group.Go(func() error { return d.x.Serve(ctx, grpcServer, d.session) })
+	if !d.frozen {
+		grpcServer := d.x.NewServer()
+		group.Go(func() error { return d.x.Serve(ctx, grpcServer, d.session) })
+	}
 	const read, write = 30 * time.Second, time.Minute
 	cli.ServeHTTP(group, ctx, d.public, d.x.Public(), read, write, d.log)
-	cli.ServeHTTP(group, ctx, d.admin, d.health(), read, write, d.log)
+	cli.ServeHTTP(group, ctx, d.admin, d.monitor(), read, write, d.log)
 	cli.ServeHTTP(group, ctx, d.control, d.commands(), read, write, d.log)
 	group.Go(func() error { return d.x.Wait(ctx) })
 	return group.Wait()

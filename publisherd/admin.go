@@ -21,10 +21,7 @@ import (
 
 // health serves liveness and readiness.
 func (d *daemon) health() http.Handler {
-	return cli.Health(func() error {
-		_, err := d.p.Status()
-		return err
-	})
+	return cli.Health(d.p.Ready)
 }
 
 // commands answers the commands of this program on the socket.
@@ -59,6 +56,7 @@ func (d *daemon) commands() http.Handler {
 	mux.HandleFunc("POST /receipts/verify", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, func() (verified, error) { return verifyReceipts(d.p) })
 	})
+	mux.HandleFunc("POST /backup", d.serveBackup)
 	mux.HandleFunc("GET /evidence", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		answer(w, func() ([]byte, error) { return d.p.Evidence(q.Get("url"), envelope.Name(q.Get("indexer"))) })

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,29 +21,42 @@ func newSource(a *app) *cobra.Command {
 func newSourceAdd(a *app) *cobra.Command {
 	var s publisher.Source
 	c := &cobra.Command{
-		Use:   "add NAME --kind site --location FOLDER --base-url https://example.com/",
+		Use:   "add NAME --kind site|tct|scp --location FOLDER|FILE|URL --base-url https://example.com/",
 		Short: "Add a collection, or change it",
-		Args:  cobra.ExactArgs(1),
+		Long: "Add writes the file of a collection, sources/NAME.yaml. A location that is a URL is read by requests\n" +
+			"that spare its server: what has not changed is not fetched again. Addresses that are not public are\n" +
+			"refused, also behind a redirect, unless the origin is named by --allow-origin or, on this machine,\n" +
+			"by the location itself. Credentials stay where they are; no file, log or message repeats them.",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := loadConfig(a.dir); err != nil {
 				return err
 			}
 			s.Name = args[0]
-			location, err := filepath.Abs(s.Location)
-			if err != nil {
-				return err
+			if !strings.Contains(s.Location, "://") {
+				location, err := filepath.Abs(s.Location)
+				if err != nil {
+					return err
+				}
+				s.Location = location
 			}
-			s.Location = location
 			return cli.With(cli.Config, publisher.AddSource(a.dir, s))
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&s.Kind, "kind", "", "what the location holds: site (a folder of HTML or Markdown)")
-	f.StringVar(&s.Location, "location", "", "the folder")
-	f.StringVar(&s.BaseURL, "base-url", "", "URL of the folder")
+	f.StringVar(&s.Kind, "kind", "", "what the location holds: site (a folder of HTML or Markdown), tct (Collaboration Tunnel) or scp (Site Content Protocol)")
+	f.StringVar(&s.Location, "location", "", "the folder; for tct and scp also a sitemap or collection, by file or by http(s) URL")
+	f.StringVar(&s.BaseURL, "base-url", "", "URL of the folder; for tct and scp, of the pages if they are elsewhere than the location")
 	f.BoolVar(&s.StripExt, "strip-ext", false, "leave .html out of URLs")
 	f.StringArrayVar(&s.SkipClasses, "skip-class", nil, "class that marks navigation, in place of the default list; may be repeated")
 	f.StringArrayVar(&s.SkipIDs, "skip-id", nil, "id that marks navigation, in place of the default list; may be repeated")
+	f.StringVar(&s.Section, "section", "", "section of scp; all if it is not named")
+	f.StringArrayVar(&s.AllowOrigins, "allow-origin", nil, "further origin to fetch from, wherever its address is; may be repeated")
+	f.StringVar(&s.CredentialsFile, "credentials-file", "", `file with "Bearer TOKEN" or "Basic USER:PASSWORD" for the location's origin; readable by its owner only`)
+	f.StringVar(&s.CredentialsEnv, "credentials-env", "", "environment variable with the same")
+	f.StringVar(&s.Interval, "interval", "", "how often run asks the server, 1m to 24h (default 15m)")
+	f.Float64Var(&s.Rate, "rate", 0, "requests a second to each origin, at most 100 (default 4)")
+	f.BoolVar(&s.IgnoreRobots, "ignore-robots", false, "do not ask for robots.txt, on a server of your own")
 	c.MarkFlagRequired("kind")
 	c.MarkFlagRequired("location")
 	return c
@@ -80,7 +94,7 @@ func newSourceScan(a *app) *cobra.Command {
 				if a.json {
 					return cli.PrintJSON(out, l)
 				}
-				fmt.Fprintf(out, "%s\t%d\t%s\n", l.URL, l.Size, l.Title)
+				fmt.Fprintf(out, "%s\t%s\t%d\t%s\n", l.URL, l.Format, l.Size, l.Title)
 				for _, w := range l.Warnings {
 					fmt.Fprintf(out, "\twarning: %s\n", w)
 				}
@@ -95,6 +109,12 @@ func newSourceScan(a *app) *cobra.Command {
 			fmt.Fprintf(out, "%d pages, %d octets of payload\n", sum.Pages, sum.Bytes)
 			for _, k := range sum.Skipped {
 				fmt.Fprintf(out, "skipped %s: %s\n", k.Location, k.Reason)
+			}
+			for _, w := range sum.Warnings {
+				fmt.Fprintf(out, "warning: %s\n", w)
+			}
+			for _, p := range sum.Preferences {
+				fmt.Fprintf(out, "the source says %s\n", p)
 			}
 			return nil
 		}}

@@ -22,6 +22,9 @@ type config struct {
 	LogLevel string        `mapstructure:"log_level"`
 	Rescan   time.Duration `mapstructure:"rescan_interval"`
 	Admin    string        `mapstructure:"admin"`
+	Ballast  int64         `mapstructure:"ballast_mib"`
+	LowWater int64         `mapstructure:"low_water_mib"`
+	Stall    time.Duration `mapstructure:"disk_stall"`
 
 	level slog.Level
 }
@@ -39,9 +42,24 @@ const configTemplate = `# publisherd: the publishing side. Each setting is shown
 # "off" opens no port.
 # admin: off
 
+# A full disk: how many MiB are held back in store.ballast, to be given up when
+# a write finds no room, and how many have to be free for collections to be
+# scanned. Receipts are taken down to the last. 0 is none of it.
+# ballast_mib: 16
+# low_water_mib: 64
+
+# How long a write may take before /readyz reports the disk; after four times as
+# long the program ends, as after a write that failed.
+# disk_stall: 30s
+
 # What is logged: debug, info, warn or error.
 # log_level: warn
 `
+
+// room is what is kept free of the disk.
+func (c *config) room() durable.Room {
+	return durable.Room{Ballast: c.Ballast << 20, LowWater: c.LowWater << 20}
+}
 
 // writeConfig writes the commented configuration.
 func writeConfig(dir string) error {
@@ -56,6 +74,7 @@ func loadConfig(dir string) (config, error) {
 	var c config
 	err := cli.ReadConfig(dir, configFile, "publisherd", map[string]any{
 		"log_level": "warn", "rescan_interval": "5m", "admin": "off",
+		"ballast_mib": 16, "low_water_mib": 64, "disk_stall": "30s",
 	}, &c)
 	if err != nil {
 		return config{}, err
@@ -69,6 +88,14 @@ func (c *config) check() error {
 	}
 	if c.Rescan < time.Second || c.Rescan > 24*time.Hour {
 		return cli.Errorf(cli.Config, "rescan_interval: %s, want 1s to 24h", c.Rescan)
+	}
+	for name, mib := range map[string]int64{"ballast_mib": c.Ballast, "low_water_mib": c.LowWater} {
+		if mib < 0 || mib > 1<<20 {
+			return cli.Errorf(cli.Config, "%s: %d, want 0 to 1048576", name, mib)
+		}
+	}
+	if c.Stall < time.Second || c.Stall > 10*time.Minute {
+		return cli.Errorf(cli.Config, "disk_stall: %s, want 1s to 10m", c.Stall)
 	}
 	if c.Admin == "off" {
 		return nil

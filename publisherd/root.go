@@ -2,10 +2,12 @@ package main
 
 import (
 	"errors"
+	"net"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/uzpif-oi/uzpif-oi/content/fetch"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
@@ -34,8 +36,8 @@ func newRoot() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.dir, "dir", ".", "folder of configuration, keys and store")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON, one object a line")
 	root.AddCommand(
-		newInit(a), newCard(a), newTrust(a), newSource(a), newGrant(a), newPush(a), newRun(a), newStatus(a),
-		newReceipts(a), newEvidence(a), newCheckConfig(a), cli.VersionCommand(),
+		newInit(a), newCard(a), newTrust(a), newSource(a), newGrant(a), newExport(a), newPush(a), newRun(a), newStatus(a),
+		newReceipts(a), newEvidence(a), newBackup(a), newCheckConfig(a), cli.VersionCommand(),
 	)
 	return root
 }
@@ -46,7 +48,7 @@ func (a *app) open() (*publisher.Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return publisher.Open(publisher.Config{Dir: a.dir, Log: cli.NewLogger(os.Stderr, c.level)})
+	return publisher.Open(publisher.Config{Dir: a.dir, Log: cli.NewLogger(os.Stderr, c.level), Room: c.room(), Stall: c.Stall})
 }
 
 // exitCode is where errors meet exit codes.
@@ -54,17 +56,21 @@ func exitCode(err error) cli.Code {
 	var coded *cli.Error
 	var refused *publisher.Refused
 	var reason grants.Reason
+	var status *fetch.StatusError
+	var network net.Error
 	switch {
 	case errors.As(err, &coded):
 		return coded.Code
 	case errors.As(err, &refused) && refused.RetryMS > 0, errors.Is(err, durable.ErrLocked), errors.Is(err, publisher.ErrDraining),
 		errors.Is(err, publisher.ErrStopping):
 		return cli.Temporary
-	case errors.As(err, &refused), errors.As(err, &reason):
+	case errors.Is(err, durable.ErrFull):
+		return cli.DiskFull
+	case errors.As(err, &refused), errors.As(err, &reason), errors.Is(err, fetch.ErrForbiddenAddress):
 		return cli.Refused
-	case errors.Is(err, publisher.ErrUnavailable):
+	case errors.Is(err, publisher.ErrUnavailable), errors.As(err, &status), errors.As(err, &network):
 		return cli.Unavailable
-	case errors.Is(err, publisher.ErrProtocol), errors.Is(err, publisher.ErrBehind), errors.Is(err, publisher.ErrRestored), errors.Is(err, publisher.ErrMassDelete), isFailure(err):
+	case errors.Is(err, publisher.ErrProtocol), errors.Is(err, publisher.ErrBehind), errors.Is(err, publisher.ErrRestored), errors.Is(err, publisher.ErrMassDelete), errors.Is(err, publisher.ErrIncomplete), isFailure(err):
 		return cli.Failed
 	case errors.Is(err, publisher.ErrNoSource), errors.Is(err, publisher.ErrMode), errors.Is(err, publisher.ErrNothingToPush), errors.Is(err, publisher.ErrNoGrant),
 		errors.Is(err, publisher.ErrNoReceipt), errors.Is(err, identity.ErrNoIdentity), errors.Is(err, identity.ErrExists),

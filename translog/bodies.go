@@ -145,9 +145,32 @@ func (c *Checkpoint) Validate() error {
 		return fmt.Errorf("profile %.40q", c.Profile)
 	case c.LogOrigin == "":
 		return errors.New("no log_origin")
+	case c.Continues != nil:
+		return c.Continues.validate(c.LogOrigin)
 	}
 	return nil
 }
+
+// validate checks the end of a log that the one named origin continues.
+func (c *Continues) validate(origin string) error {
+	switch {
+	case c.Origin == "" || c.Origin == origin:
+		return fmt.Errorf("continues: log %.80q is continued by %.80q", c.Origin, origin)
+	case c.Size > envelope.MaxInteger:
+		return fmt.Errorf("continues: size %d", c.Size)
+	case c.Size == 0 && [32]byte(c.Root) != emptyRoot():
+		return errors.New("continues: size 0 with another root than that of the empty tree")
+	}
+	return nil
+}
+
+// equal reports whether both name the same end, or none.
+func (c *Continues) equal(d *Continues) bool {
+	return c == d || c != nil && d != nil && *c == *d
+}
+
+// Tree is the tree with which that log ended.
+func (c *Continues) Tree() Tree { return Tree{c.Origin, c.Size, c.Root} }
 
 // EntryRef is how a receipt names one of its entries.
 type EntryRef struct {

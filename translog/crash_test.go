@@ -3,7 +3,6 @@ package translog
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -11,20 +10,19 @@ import (
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
-	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable/durabletest"
 )
 
-// A witness writes down what a log shows to anybody, and what it answers.
-type witness struct {
+// A bystander writes down what a log shows to anybody, and what it answers.
+type bystander struct {
 	mu        sync.Mutex
 	released  map[uint64][32]byte
 	published map[uint64][32]byte
 	acked     map[uint64][]byte // entries
 }
 
-func newWitness() *witness {
-	return &witness{released: map[uint64][32]byte{}, published: map[uint64][32]byte{}, acked: map[uint64][]byte{}}
+func newBystander() *bystander {
+	return &bystander{released: map[uint64][32]byte{}, published: map[uint64][32]byte{}, acked: map[uint64][]byte{}}
 }
 
 // sees notes one root, and finds a contradiction at once.
@@ -35,7 +33,7 @@ func sees(t *testing.T, roots map[uint64][32]byte, tree Tree) {
 	roots[tree.Size] = tree.Root
 }
 
-func (w *witness) look(t *testing.T, l *Log) {
+func (w *bystander) look(t *testing.T, l *Log) {
 	released, published := l.Released().Tree, l.Published().Tree
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -43,7 +41,14 @@ func (w *witness) look(t *testing.T, l *Log) {
 	sees(t, w.published, published)
 }
 
-func (w *witness) answered(entries []*envelope.Object) {
+// shown notes a tree that was answered.
+func (w *bystander) shown(t *testing.T, tree Tree) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sees(t, w.released, tree)
+}
+
+func (w *bystander) answered(entries []*envelope.Object) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, o := range entries {
@@ -54,10 +59,10 @@ func (w *witness) answered(entries []*envelope.Object) {
 }
 
 // copy is what had been seen at this moment.
-func (w *witness) copy() *witness {
+func (w *bystander) copy() *bystander {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c := newWitness()
+	c := newBystander()
 	for n, r := range w.released {
 		c.released[n] = r
 	}
@@ -71,7 +76,7 @@ func (w *witness) copy() *witness {
 }
 
 // holds checks that v contradicts nothing that was seen.
-func (w *witness) holds(t *testing.T, what string, l *Log) {
+func (w *bystander) holds(t *testing.T, what string, l *Log) {
 	t.Helper()
 	v, published := l.Released(), l.Published().Tree.Size
 	for size, root := range w.released {
@@ -100,7 +105,7 @@ func (w *witness) holds(t *testing.T, what string, l *Log) {
 func TestCrashesNeverContradictWhatWasReleased(t *testing.T) {
 	for _, seed := range durabletest.Seeds(t, crashSeeds) {
 		rng := rand.New(rand.NewPCG(seed, 7))
-		d, seen := durabletest.New(), newWitness()
+		d, seen := durabletest.New(), newBystander()
 		for life := range 2 {
 			what := fmt.Sprintf("seed %d, life %d", seed, life)
 			before := seen
@@ -117,11 +122,11 @@ func TestCrashesNeverContradictWhatWasReleased(t *testing.T) {
 
 // oneLife opens a log on d, lets it work, and returns the disk after a crash
 // with what had been seen until then.
-func oneLife(t *testing.T, rng *rand.Rand, d *durabletest.Disk, seen *witness) (*durabletest.Disk, *witness) {
+func oneLife(t *testing.T, rng *rand.Rand, d *durabletest.Disk, seen *bystander) (*durabletest.Disk, *bystander) {
 	at, unsynced := int64(1+rng.IntN(250)), rng.IntN(101)
 	crashRNG := random(rng.Uint64())
 	var crashed *durabletest.Disk
-	var then *witness
+	var then *bystander
 	w := seen.copy()
 	d.OnWrite(func(n int64, _, _ string) error {
 		if n == at {
@@ -171,65 +176,4 @@ func oneLife(t *testing.T, rng *rand.Rand, d *durabletest.Disk, seen *witness) (
 		return d.Crash(crashRNG, 0), w
 	}
 	return crashed, then
-}
-
-// TestEveryFailedWriteEndsTheWriter fails each write of a short life in turn.
-func TestEveryFailedWriteEndsTheWriter(t *testing.T) {
-	whole := durabletest.New()
-	if _, err := shortLife(whole); err != nil {
-		t.Fatal(err)
-	}
-	for n := int64(1); n <= whole.Writes(); n++ {
-		for _, fault := range []error{durabletest.EIO, durabletest.ENOSPC} {
-			d := durabletest.New()
-			d.FailAt(n, fault, errors.Is(fault, durabletest.ENOSPC))
-			acked, err := shortLife(d)
-			if err != nil && !errors.Is(err, fault) {
-				t.Errorf("write %d: %v does not name its cause", n, err)
-			}
-			if acked == nil {
-				continue // the store was not even made
-			}
-			r := open(t, d.Crash(random(uint64(n)), 50), nil)
-			for index, raw := range acked {
-				if got, err := r.Released().Entry(index); err != nil || !bytes.Equal(got, raw) {
-					t.Errorf("write %d failed: the acknowledged entry %d: %v", n, index, err)
-				}
-			}
-			r.grow(t, 1, true)
-			r.close(t)
-		}
-	}
-	t.Logf("%d writes failed, each in two ways", whole.Writes())
-}
-
-// shortLife commits and publishes until something fails; then it tries again,
-// which must fail too. acked is nil if the store could not be opened.
-func shortLife(d *durabletest.Disk) (acked map[uint64][]byte, err error) {
-	s, err := durable.Open("/data/store", durable.Options{FS: d.FS(), Logger: quiet, CacheBytes: 1 << 20})
-	if err != nil {
-		return nil, err
-	}
-	acked = map[uint64][]byte{}
-	r := &rig{store: s, disk: d, clock: newClock(noon)}
-	if err := r.reopen(nil); err != nil {
-		return acked, err
-	}
-	for range 4 {
-		p := &proposal{n: 2, opaque: make([][]byte, 100)}
-		if err = r.Commit(context.Background(), p); err == nil {
-			for _, o := range p.got.Entries[100:] {
-				acked[o.Sequence] = o.Raw
-			}
-			err = r.Publish(context.Background())
-		}
-		if err != nil {
-			if again := r.Commit(context.Background(), &proposal{n: 1}); !errors.Is(again, ErrFailed) {
-				return acked, fmt.Errorf("after %w: Commit = %v", err, again)
-			}
-			<-r.Done()
-			break
-		}
-	}
-	return acked, errors.Join(err, r.Log.Close(), r.store.Close())
 }

@@ -12,10 +12,22 @@
 //     index after any loss of power (TestCommitIsDurableBeforeItReturns).
 //   - Readers see nothing that could still be lost, although the database
 //     shows it to them (TestNothingIsReleasedBeforeItsSync).
-//   - A write that fails ends the writer; nothing is acknowledged after it
-//     (TestEveryFailedWriteEndsTheWriter).
+//   - One group at a time is on its way to the disk. The next is made ready
+//     meanwhile, sees its rows, and ends with it if it fails
+//     (TestTheNextGroupIsMadeReadyDuringASync, TestAFailedSyncEndsTheNextGroupToo).
+//   - A write that fails ends the writer; nothing is acknowledged after it, and
+//     nothing is lost that was (TestEveryFailedWriteEndsTheWriter).
+//   - What waits for the writer is bounded, in number and in octets; what is more
+//     is refused at once (TestOverloadIsRefusedAtOnceWithBoundedMemory). What is
+//     urgent has places of its own, and comes first
+//     (TestUrgentProposalsPassAFullQueue).
 //   - A store that is older than what this log has signed is refused, with a
 //     sentence that says what to do (TestAnOlderStoreIsRefused).
+//   - A log that was rotated out signs nothing more, whatever copy of its store
+//     comes back; the next one says in every signed checkpoint how it ended
+//     (TestALogThatHasEndedSignsNothingMore,
+//     TestEveryCheckpointOfARotatedLogSaysWhatItContinues). A frozen one is read
+//     and signs nothing (TestAFrozenLogIsReadAndSignsNothing).
 //   - Every tile, proof and root is that of RFC 6962
 //     (TestEveryTreeUpTo1025IsThatOfRFC6962), and third-party code reads the
 //     log unmodified (module testdata/thirdparty).
@@ -37,9 +49,21 @@
 //	release                                  one atomic pointer; readers see it now
 //	answer                                   Commit returns
 //
-// Between commits the same goroutine publishes: it signs the checkpoint that
-// the public side serves, chained to the one published before, and makes it
-// durable before it is served.
+// From the sync on, a second goroutine, arrive, has the group, and run makes the
+// next one ready. There is one such goroutine at a time: run waits for it before
+// it begins the next sync, and before it does anything else.
+//
+// Between commits run publishes: it signs the checkpoint that the public side
+// serves, chained to the one published before, and makes it durable before it is
+// served.
+//
+// With witnesses (package witness), the first candidate of a size is durable
+// before anybody is asked to cosign it, and is never signed anew for that size
+// (TestACandidateIsNeverContradicted). A goroutine of its own gathers the
+// cosignatures of one candidate at a time, and run waits for it before it ends;
+// commits and receipts wait for neither (TestWitnessesNeverDelayAReceipt). What
+// a witness has seen is asked for before the first signature
+// (TestARollbackThatAWitnessHasSeenIsRefused).
 //
 // Only full tiles are stored, and entries in rows of their own. The right edge
 // of the tree is in memory, and is made again from the rows when a log is

@@ -131,7 +131,9 @@ func (p *proposal) Prepare(tx *Tx) error {
 		}
 	}
 	for _, raw := range p.opaque {
-		tx.appendOpaque(raw)
+		if err := tx.AppendOpaque(raw); err != nil {
+			return err
+		}
 	}
 	for range p.n {
 		body := testEntry(tx.NextIndex())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/translog/witness"
 )
 
 // MaxEntry is the size of the largest entry, in octets: what a C2SP entry
@@ -33,6 +34,10 @@ var (
 	ErrRollback = errors.New("the store is not the newest of this log")
 	// ErrIdentity: the store holds the log of somebody else.
 	ErrIdentity = errors.New("the store holds another log")
+	// ErrEnded: the log was rotated out, and signs nothing more.
+	ErrEnded = errors.New("this log has ended")
+	// ErrReadOnly: the log was opened to be read, or was frozen.
+	ErrReadOnly = errors.New("the log is there to be read, and signs nothing")
 	// ErrTooLarge: an entry would have more than MaxEntry octets.
 	ErrTooLarge = errors.New("entry too large")
 	// ErrGroup: another proposal broke the rules of Prepare, and the group in
@@ -64,9 +69,12 @@ type Config struct {
 	// Refresh is the age at which the published checkpoint of a quiet log is
 	// signed anew. 0 means 1 h.
 	Refresh time.Duration
-	// Queue is how many proposals may wait for the writer; Commit blocks while
-	// it is full. 0 means 1,024.
-	Queue int
+	// Queue is how many proposals may wait for the writer, and QueueBytes how
+	// much memory they may hold together (see Weigher), beside the group that is
+	// being synced and the next. Commit refuses what is more. 0 means 4,096 and
+	// 256 MiB.
+	Queue      int
+	QueueBytes int64
 	// MaxGroup bounds the proposals of one commit; 0 means 1,024. MaxGroupBytes
 	// bounds their rows, in octets, but for the proposal that reaches it; 0
 	// means 8 MiB.
@@ -75,6 +83,15 @@ type Config struct {
 	// it. Set it once, after a restore to a new machine, when it is known that
 	// nothing newer was ever shown: a store that is older forks the log.
 	TrustStore bool
+	// ReadOnly opens a log that is there to be read, such as one that was
+	// frozen: it signs nothing, and nothing is written, not even the mark.
+	ReadOnly bool
+	// Witnesses are asked to cosign what is published; nil: nobody is. They
+	// never delay a receipt.
+	Witnesses *witness.Group
+	// FailClosed holds a checkpoint back until the quorum of Witnesses has
+	// cosigned it. Otherwise it is published without once their time is over.
+	FailClosed bool
 	// Logger is told what no caller is. nil means slog.Default().
 	Logger *slog.Logger
 }
@@ -85,7 +102,8 @@ func (c Config) withDefaults() Config {
 	}
 	c.Publish = cmp.Or(c.Publish, time.Second)
 	c.Refresh = cmp.Or(c.Refresh, time.Hour)
-	c.Queue = cmp.Or(c.Queue, 1024)
+	c.Queue = cmp.Or(c.Queue, 4096)
+	c.QueueBytes = cmp.Or(c.QueueBytes, 256<<20)
 	c.MaxGroup = cmp.Or(c.MaxGroup, 1024)
 	c.MaxGroupBytes = cmp.Or(c.MaxGroupBytes, 8<<20)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
@@ -97,36 +115,51 @@ func (c Config) withDefaults() Config {
 type Log struct {
 	cfg   Config
 	store *durable.Store
+	rows  rows // its own, in store
 	note  *noteSigner
 	vkey  string
+	// continues is the end of the log before, nil for the first of a store. It
+	// does not change once the log is open.
+	continues *Continues
 
 	queue   chan *request
-	publish chan chan error // asks run to publish now
-	stop    chan struct{}   // closed by Close
-	done    chan struct{}   // closed by run when it ends
-	err     error           // why run ended; set before done is closed
+	urgent  chan *request      // taken before those of queue
+	publish chan chan error    // asks run to publish now
+	freeze  chan chan struct{} // asks run to sign nothing more
+	// cosigned brings run what its one gathering goroutine has; of capacity 1.
+	cosigned chan witness.Gathering
+	stop     chan struct{} // closed by Close
+	done     chan struct{} // closed by run when it ends
+	err      error         // why run ended; set before done is closed
 
 	closed   sync.Once
 	closeErr error
 
-	// mark, edge, head, latest, last and highest are owned by run; nothing else
-	// reads or writes them.
+	queuedBytes atomic.Int64 // the weight of what waits in queue and urgent
+
+	// mark, edge, head, syncing, latest, last and highest are owned by run; nothing
+	// else reads or writes them, but for mark while a group is syncing.
 	mark    *durable.Slots
 	edge    *edge
 	head    signed    // of the last commit
+	syncing *group    // on its way to the disk; nil if none is
 	latest  signed    // published last
 	chain   chain     // of published checkpoints
 	last    time.Time // issued_at of the last object
 	highest time.Time // the latest time that the clock has shown
 
-	// Readers load these; run alone stores them.
+	outing
+
+	// Readers load these; run stores them, and arrive what was released.
 	released  atomic.Pointer[release]
 	published atomic.Pointer[View]
+	counters  *counters
+	outcomes  publications
 }
 
 // Open opens the log in cfg.Store, or begins it there, and starts its writer.
 // Before anything is released it checks the store against itself and against
-// the high-water mark. Errors: ErrIdentity, ErrRollback, ErrCorrupt.
+// the high-water mark. Errors: ErrIdentity, ErrEnded, ErrRollback, ErrCorrupt.
 func Open(cfg Config) (*Log, error) {
 	cfg = cfg.withDefaults()
 	if cfg.Store == nil || cfg.Signer == nil || cfg.Indexer == "" || cfg.Authority == "" {
@@ -137,11 +170,15 @@ func Open(cfg Config) (*Log, error) {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
 	l := &Log{
-		cfg: cfg, store: cfg.Store, note: n,
+		cfg: cfg, store: cfg.Store, rows: rows{store: cfg.Store}, note: n,
 		queue:   make(chan *request, cfg.Queue),
-		publish: make(chan chan error),
-		stop:    make(chan struct{}),
-		done:    make(chan struct{}),
+		urgent:  make(chan *request, urgentPlaces),
+		freeze:  make(chan chan struct{}),
+		publish: make(chan chan error), cosigned: make(chan witness.Gathering, 1),
+		stop: make(chan struct{}),
+		done: make(chan struct{}),
+
+		counters: newCounters(),
 	}
 	if l.vkey, err = VerifierKey(cfg.Origin, cfg.NoteKey.Public().(ed25519.PublicKey)); err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
@@ -152,38 +189,49 @@ func Open(cfg Config) (*Log, error) {
 		}
 		return nil, fmt.Errorf("open log %s: %w", cfg.Origin, err)
 	}
-	go l.run()
+	if cfg.ReadOnly {
+		go l.idle()
+	} else {
+		go l.run()
+	}
 	return l, nil
 }
 
 // A request is a proposal on its way through the writer.
 type request struct {
-	p     Proposal
-	taken atomic.Bool // by the writer, or back by the caller
-	done  chan error  // of capacity 1
+	p      Proposal
+	weight int64       // octets of memory
+	taken  atomic.Bool // by the writer, or back by the caller
+	done   chan error  // of capacity 1
 }
 
 // Commit hands p to the writer and returns nil once everything that p wrote is
 // durable and released. An error of p's own Prepare comes back as it is, and
 // nothing of p remains. If ctx ends while p still waits, p is withdrawn; once
 // the writer has taken it the outcome is waited for, so that it is always
-// known. Errors: those of Prepare, ctx's, ErrClock, ErrGroup, ErrClosed,
-// ErrFailed.
+// known. It does not wait for a place in a queue that is full. Errors: those of
+// Prepare, ctx's, ErrOverloaded, ErrClock, ErrGroup, ErrClosed, ErrFailed.
 func (l *Log) Commit(ctx context.Context, p Proposal) error {
+	return l.commit(ctx, p, l.queue)
+}
+
+func (l *Log) commit(ctx context.Context, p Proposal, queue chan *request) error {
+	if l.cfg.ReadOnly {
+		return ErrReadOnly
+	}
 	r := &request{p: p, done: make(chan error, 1)}
 	select {
 	case <-l.stop:
 		return l.ended()
-	default:
-	}
-	select {
-	case l.queue <- r:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-l.stop:
-		return l.ended()
 	case <-l.done:
 		return l.ended()
+	default:
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := l.enqueue(r, queue); err != nil {
+		return err
 	}
 	select {
 	case err := <-r.done:
@@ -241,7 +289,10 @@ func (l *Log) Close() error {
 		close(l.stop)
 		<-l.done
 		l.released.Load().unref()
-		l.closeErr = errors.Join(l.err, l.mark.Close())
+		l.closeErr = l.err
+		if l.mark != nil { // a log that has ended was opened without
+			l.closeErr = errors.Join(l.err, l.mark.Close())
+		}
 	})
 	return l.closeErr
 }
@@ -251,3 +302,10 @@ func (l *Log) Origin() string { return l.cfg.Origin }
 
 // VerifierKey is the key by which the log's notes are verified.
 func (l *Log) VerifierKey() string { return l.vkey }
+
+// Number is that of the log in its store, see Tx.Log.
+func (l *Log) Number() uint32 { return l.rows.number }
+
+// Continues is the end of the log that this one goes on from, nil for the first
+// of a store. Every signed checkpoint of this log says the same.
+func (l *Log) Continues() *Continues { return l.continues }

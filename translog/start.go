@@ -4,19 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
-
-// identity says what log a store holds. Fields stand in canonical order.
-type identity struct {
-	Authority envelope.Name `json:"authority"`
-	Format    uint64        `json:"format"`
-	Indexer   envelope.Name `json:"indexer"`
-	Origin    string        `json:"origin"`
-	Vkey      string        `json:"vkey"`
-}
 
 // start brings the log to where it stopped, and makes every check that must
 // come before anything is signed or shown.
@@ -35,7 +27,13 @@ func (l *Log) start() error {
 		return err
 	}
 	if fresh {
-		if err := m.check(tree{rows: l.store}); found && err != nil {
+		if err := m.check(tree{rows: l.rows}); found && err != nil {
+			return err
+		}
+		if l.cfg.ReadOnly {
+			return fmt.Errorf("%w: there is none that could be read", ErrIdentity)
+		}
+		if err := l.askWitnesses(Tree{l.cfg.Origin, 0, emptyRoot()}, nil); err != nil {
 			return err
 		}
 		if err := l.begin(); err != nil {
@@ -45,7 +43,7 @@ func (l *Log) start() error {
 	if err := l.load(); err != nil {
 		return err
 	}
-	t := l.edge.tree(l.store)
+	t := l.edge.tree(l.rows)
 	switch {
 	case found:
 		if err := m.check(t); err != nil {
@@ -59,43 +57,58 @@ func (l *Log) start() error {
 	if err := l.loadPublished(t); err != nil {
 		return err
 	}
+	if err := l.loadCandidate(t); err != nil {
+		return err
+	}
+	if !fresh {
+		if err := l.askAtStart(t); err != nil {
+			return err
+		}
+	}
 	// The mark is brought forward before the first release.
-	now := mark{t.size, l.head.tree.Root, l.highest}
-	if !found || m.size != now.size || !m.highest.Equal(now.highest) {
+	now := mark{size: t.size, root: l.head.tree.Root, highest: l.highest}
+	if !l.cfg.ReadOnly && (!found || m.size != now.size || !m.highest.Equal(now.highest)) {
 		if err := l.mark.Write(now.bytes()); err != nil {
 			return err
 		}
 	}
 	l.published.Store(l.view(l.latest))
-	return l.release()
+	return l.release(l.view(l.head))
 }
 
-// checkIdentity compares the store's log with the configured one. fresh means
+// checkIdentity finds the configured log among those of the store. fresh means
 // that the store holds none.
 func (l *Log) checkIdentity() (fresh bool, err error) {
-	want := identity{l.cfg.Authority, formatVersion, l.cfg.Indexer, l.cfg.Origin, l.vkey}
-	raw, err := l.store.Get([]byte(rowIdentity))
-	if errors.Is(err, durable.ErrNotFound) {
+	all, err := identities(l.store)
+	if err != nil {
+		return false, err
+	}
+	if len(all) == 0 {
 		for _, err := range l.store.Scan([]byte{'L'}, []byte{'L' + 1}) {
 			return false, errors.Join(fmt.Errorf("%w: rows of a log, and no %q", ErrCorrupt, rowIdentity), err)
 		}
 		return true, nil
 	}
-	if err != nil {
-		return false, err
+	got := all[len(all)-1]
+	n := slices.IndexFunc(all, func(id identity) bool { return id.Vkey == l.vkey })
+	if n >= 0 {
+		got = all[n]
+		l.rows.number, l.continues = uint32(n), got.Continues
 	}
-	var got identity
-	if err := envelope.DecodeCanonical(raw, &got); err != nil {
-		return false, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	if want := l.identity(); got != want {
+		return false, fmt.Errorf("%w: %s of %s with key %s, configured is %s of %s with key %s. A log keeps its origin, indexer and key for life: "+
+			"put keys and card of the store's log back, or, if they are those of a later rotation, the newest copy of the store",
+			ErrIdentity, got.Origin, got.Indexer, got.Vkey, want.Origin, want.Indexer, want.Vkey)
 	}
-	switch {
-	case got.Format != want.Format:
-		return false, fmt.Errorf("%w: format %d, this program reads %d", ErrIdentity, got.Format, want.Format)
-	case got != want:
-		return false, fmt.Errorf("%w: %s of %s with key %s, configured is %s of %s with key %s. "+
-			"A log keeps its origin, indexer and key for life", ErrIdentity, got.Origin, got.Indexer, got.Vkey, want.Origin, want.Indexer, want.Vkey)
+	if next := n + 1; next < len(all) {
+		return false, fmt.Errorf("%w with a tree of %d, and goes on as %s", ErrEnded, all[next].Continues.Size, all[next].Origin)
 	}
 	return false, nil
+}
+
+// identity is what the store has to say of the configured log.
+func (l *Log) identity() identity {
+	return identity{l.cfg.Authority, l.continues, formatVersion, l.cfg.Indexer, l.cfg.Origin, l.vkey}
 }
 
 // begin commits the empty log: what it is, and its checkpoint of size 0, which
@@ -109,15 +122,15 @@ func (l *Log) begin() error {
 	if err != nil {
 		return err
 	}
-	id, err := envelope.Canonical(identity{l.cfg.Authority, formatVersion, l.cfg.Indexer, l.cfg.Origin, l.vkey})
+	id, err := envelope.Canonical(l.identity())
 	if err != nil {
 		return err
 	}
 	b := l.store.NewBatch()
 	defer b.Close() // a commit tells whether the batch is well
 	if err := errors.Join(
-		b.Set([]byte(rowIdentity), id), b.Set(publishedKey(0), zero.object.Raw),
-		zero.write(b, rowHead), zero.write(b, rowLatest),
+		b.Set(l.rows.key([]byte(rowIdentity)), id), b.Set(l.rows.key(publishedKey(0)), zero.object.Raw),
+		zero.write(b, l.rows, rowHead), zero.write(b, l.rows, rowLatest),
 	); err != nil {
 		return err
 	}
@@ -132,7 +145,7 @@ func (l *Log) load() error {
 		return fmt.Errorf("%w: checkpoint of the last commit: %w", ErrCorrupt, err)
 	}
 	size := l.head.tree.Size
-	if l.edge, err = loadEdge(l.store, size); err != nil {
+	if l.edge, err = loadEdge(l.rows, size); err != nil {
 		return err
 	}
 	root, err := l.edge.root()
@@ -142,11 +155,11 @@ func (l *Log) load() error {
 	if root != l.head.tree.Root {
 		return fmt.Errorf("%w: the root over %d entries is %x, the checkpoint says %x", ErrCorrupt, size, root, l.head.tree.Root)
 	}
-	for row, err := range l.store.Scan(entryKey(size), endOf(rowEntry)) {
+	for row, err := range l.rows.Scan(entryKey(size), endOf(rowEntry)) {
 		return errors.Join(fmt.Errorf("%w: an entry %x behind a tree of size %d", ErrCorrupt, row.Key, size), err)
 	}
 	l.last = l.head.object.IssuedAt
-	return checkLastBundle(l.edge.tree(l.store))
+	return checkLastBundle(l.edge.tree(l.rows))
 }
 
 // loadEdge makes the edge of the tree of that size.
@@ -229,7 +242,7 @@ func (l *Log) loadPublished(t tree) error {
 	if err != nil || root != l.latest.tree.Root {
 		return errors.Join(fmt.Errorf("%w: published was size %d with root %x, the root there is %x", ErrCorrupt, size, l.latest.tree.Root, root), err)
 	}
-	raw, err := l.store.Get(publishedKey(size))
+	raw, err := l.rows.Get(publishedKey(size))
 	if err != nil {
 		return fmt.Errorf("%w: the first checkpoint published at size %d: %w", ErrCorrupt, size, err)
 	}
@@ -237,12 +250,34 @@ func (l *Log) loadPublished(t tree) error {
 	if err != nil || c.TreeSize != size || c.Root != envelope.Hash(root) {
 		return errors.Join(fmt.Errorf("%w: the first checkpoint published at size %d", ErrCorrupt, size), err)
 	}
+	if err := l.checkPrevious(size, c.PreviousHash); err != nil {
+		return err
+	}
 	l.chain = chain{size, first.ID, c.PreviousHash}
 	if at := l.latest.object.IssuedAt; at.After(l.last) {
 		l.last = at
 	}
 	if l.last.After(l.highest) {
 		l.highest = l.last
+	}
+	return nil
+}
+
+// checkPrevious reads the checkpoint published before the one at size, which
+// names it: what is published next goes on from a chain that can be read.
+func (l *Log) checkPrevious(size uint64, want envelope.Hash) error {
+	for row, err := range l.rows.ScanReverse(publishedKey(0), publishedKey(size)) {
+		var o *envelope.Object
+		if err == nil {
+			o, _, err = parseCheckpoint(row.Value)
+		}
+		if err != nil || o.ID != want {
+			return errors.Join(fmt.Errorf("%w: the checkpoint published before size %d is not %s, which it names", ErrCorrupt, size, want), err)
+		}
+		return nil
+	}
+	if size > 0 || !want.IsZero() {
+		return fmt.Errorf("%w: no checkpoint was published before size %d, which names %s", ErrCorrupt, size, want)
 	}
 	return nil
 }

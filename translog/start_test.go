@@ -268,7 +268,7 @@ func TestDamageAtTheEdgeIsFoundAtStart(t *testing.T) {
 func TestAnotherFormatIsRefused(t *testing.T) {
 	d := durabletest.New()
 	r := open(t, d, nil)
-	id, err := envelope.Canonical(identity{testIndexer.Authority(), formatVersion + 1, testIndexer, testOrigin, testVkey(t)})
+	id, err := envelope.Canonical(identity{testIndexer.Authority(), nil, formatVersion + 1, testIndexer, testOrigin, testVkey(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,8 +282,48 @@ func TestAnotherFormatIsRefused(t *testing.T) {
 	}
 }
 
+// TestEachRefusalAtStartSaysWhatIsWrong spoils one thing that a start rests on
+// at a time.
+func TestEachRefusalAtStartSaysWhatIsWrong(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		spoil func(*durable.Batch) error
+		want  string
+	}{
+		{"an entry behind the tree", func(b *durable.Batch) error { return b.Set(entryKey(303), []byte("one more")) }, "an entry 4c65000000000000012f behind a tree of size 303"},
+		{"an entry that is missing", func(b *durable.Batch) error { return b.Delete(entryKey(301)) }, "row 4c65000000000000012d is missing"},
+		{"an entry of the last full bundle that is another", func(b *durable.Batch) error { return b.Set(entryKey(9), []byte("another")) }, "entry 9 is not what its tile says"},
+		{"a tile of another length", func(b *durable.Batch) error { return b.Set(tileKey(0, 0), make([]byte, 31)) }, "has 31 octets"},
+		{"an entry of the right edge that is another", func(b *durable.Batch) error { return b.Set(entryKey(300), []byte("another")) }, "the root"},
+		{"no checkpoint of the last commit", func(b *durable.Batch) error { return b.Delete([]byte(rowHead + "n")) }, "checkpoint of the last commit"},
+		{"no checkpoint published last", func(b *durable.Batch) error { return b.Delete([]byte(rowLatest + "o")) }, "the checkpoint published last"},
+		{"no first checkpoint of the size published last", func(b *durable.Batch) error { return b.Delete(publishedKey(303)) }, "the first checkpoint published at size 303"},
+		{"a gap in the chain of published checkpoints", func(b *durable.Batch) error { return b.Delete(publishedKey(300)) }, "the checkpoint published before size 303 is not"},
+		{"no identity", func(b *durable.Batch) error { return b.Delete([]byte(rowIdentity)) }, `rows of a log, and no "Lf"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := open(t, durabletest.New(), nil)
+			r.commit(t, &proposal{opaque: entriesOf(300)})
+			r.publishNow(t)
+			r.grow(t, 3, true)
+			r.publishNow(t)
+			b := r.store.NewBatch()
+			if err := errors.Join(r.Log.Close(), tt.spoil(b), b.Commit(), b.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.reopen(nil); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Open = %v, want %q", err, tt.want)
+			}
+			if err := r.store.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func FuzzMark(f *testing.F) {
-	f.Add(mark{7, [32]byte{1}, newTime(noon)}.bytes())
+	f.Add(mark{7, [32]byte{1}, newTime(noon), false}.bytes())
+	f.Add(mark{7, [32]byte{1}, newTime(noon), true}.bytes())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if m, err := parseMark(b); err == nil && string(m.bytes()) != string(b) {
 			t.Errorf("%x reads as %+v, which is written %x", b, m, m.bytes())

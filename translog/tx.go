@@ -48,15 +48,21 @@ type Tx struct {
 // pending is an entry that has its index.
 type pending struct {
 	subject envelope.Name
-	body    Entry
+	body    *Entry
 	leaves  [][32]byte
 	object  *envelope.Object // nil until signed, and for opaque entries
 	raw     []byte
+	hash    [32]byte // of raw, once it is signed
 }
 
 // Batch is where rows are written, and where they are read from. It is the
 // writer's: neither commit nor close it.
-func (tx *Tx) Batch() *durable.Batch { return tx.batch }
+func (tx *Tx) Batch() *durable.Batch {
+	if tx.batch == nil { // in Finish, which may well do without
+		tx.batch = tx.l.store.NewBatch()
+	}
+	return tx.batch
+}
 
 // Now is the time of the commit, in whole seconds: that of the clock, or of
 // what the log signed before if that is later. It is the issued_at of
@@ -66,6 +72,10 @@ func (tx *Tx) Now() time.Time { return tx.now }
 // NextIndex is the index of the entry that is appended next. It holds only if
 // the group commits.
 func (tx *Tx) NextIndex() uint64 { return tx.first + uint64(len(tx.entries)) }
+
+// Log is the number of the log in its store: indexes of another are of another
+// log. 0 is the first; each rotation begins the next.
+func (tx *Tx) Log() uint32 { return tx.l.rows.number }
 
 // Append adds an entry about subject. It fills in indexer, profile and
 // log_origin of body. leafHashes are those of body.Objects, in order, kept for
@@ -86,7 +96,7 @@ func (tx *Tx) Append(subject envelope.Name, body Entry, leafHashes [][32]byte) e
 	if len(leafHashes) > 0 && uint64(len(leafHashes)) != body.Objects.Count {
 		return fmt.Errorf("append: %d leaf hashes for a set of %d", len(leafHashes), body.Objects.Count)
 	}
-	e := pending{subject: subject, body: body, leaves: leafHashes}
+	e := pending{subject: subject, body: &body, leaves: leafHashes}
 	if mayBeTooLarge(subject, &body, c) {
 		// Only then is it worth signing here, in the writer, to know.
 		if err := tx.l.signEntry(&e, tx.NextIndex(), tx.now); err != nil {
@@ -108,9 +118,23 @@ func mayBeTooLarge(subject envelope.Name, body *Entry, c *Config) bool {
 	return 6*n+4096 > MaxEntry
 }
 
-// appendOpaque adds an entry of any octets, for measurements of the tree alone.
-func (tx *Tx) appendOpaque(raw []byte) {
-	tx.entries = append(tx.entries, pending{raw: append([]byte{}, raw...)})
+// AppendOpaque adds an entry of any octets, at most MaxEntry, which is hashed
+// and kept as it is: for logs of other entries, and for measuring the tree and
+// the store apart from signatures. An auditor of profile "uzpif-oi-log/1"
+// reports such an entry, and Committed.Entries has nil for it. raw must not be
+// changed until Commit has returned. An error has added nothing.
+func (tx *Tx) AppendOpaque(raw []byte) error {
+	if tx.closed {
+		return errors.New("append: entries are appended in Prepare")
+	}
+	if len(raw) > MaxEntry {
+		return fmt.Errorf("append: %w: %d octets, at most %d", ErrTooLarge, len(raw), MaxEntry)
+	}
+	if raw == nil {
+		raw = []byte{} // an entry without octets is one too
+	}
+	tx.entries = append(tx.entries, pending{raw: raw})
+	return nil
 }
 
 // Sign signs an object in the indexer's name, at Now, under its authority and
@@ -129,7 +153,7 @@ func (l *Log) signEntry(e *pending, index uint64, now time.Time) error {
 	o, err := envelope.Sign(envelope.Header{
 		Type: envelope.Entry, Authority: l.cfg.Authority, Subject: e.subject,
 		Epoch: l.cfg.Epoch, Sequence: index, IssuedAt: now,
-	}, &e.body, l.cfg.Signer)
+	}, e.body, l.cfg.Signer)
 	if err != nil {
 		return err
 	}
@@ -146,7 +170,7 @@ func (l *Log) signCheckpoint(t Tree, previous envelope.Hash, now time.Time) (sig
 		Type: envelope.Checkpoint, Authority: l.cfg.Authority, Subject: l.cfg.Indexer,
 		Epoch: l.cfg.Epoch, Sequence: t.Size, IssuedAt: now,
 	}, &Checkpoint{
-		Algorithm: RootAlgorithm, Indexer: l.cfg.Indexer, LogOrigin: t.Origin,
+		Algorithm: RootAlgorithm, Continues: l.continues, Indexer: l.cfg.Indexer, LogOrigin: t.Origin,
 		PreviousHash: previous, Profile: Profile, Root: t.Root, TreeSize: t.Size,
 	}, l.cfg.Signer)
 	if err != nil {

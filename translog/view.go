@@ -23,7 +23,7 @@ type View struct {
 
 // view is the view of a checkpoint of this size or of an earlier one.
 func (l *Log) view(s signed) *View {
-	return &View{s.tree, s.note, s.object, l.edge.tree(l.store)}
+	return &View{s.tree, s.note, s.object, l.edge.tree(l.rows)}
 }
 
 // Released is the state after the last commit that was answered.
@@ -126,13 +126,13 @@ type release struct {
 	refs atomic.Int64
 }
 
-// release makes the state after a commit the one that readers see.
-func (l *Log) release() error {
-	rows, err := l.store.Snapshot()
+// release makes v, the state after a commit, the one that readers see.
+func (l *Log) release(v *View) error {
+	all, err := l.store.Snapshot()
 	if err != nil {
 		return err
 	}
-	r := &release{view: *l.view(l.head), rows: rows}
+	r := &release{view: *v, rows: all}
 	r.refs.Store(1)
 	if old := l.released.Swap(r); old != nil {
 		old.unref()
@@ -151,7 +151,7 @@ func (r *release) ref() bool {
 }
 
 func (r *release) unref() {
-	if r.refs.Add(-1) == 0 {
+	if r.refs.Add(-1) == 0 && r.rows != nil {
 		_ = r.rows.Close() // a snapshot has nothing to lose
 	}
 }
@@ -166,8 +166,12 @@ type Snapshot struct {
 	closed atomic.Bool
 }
 
-// Snapshot is the newest release. It must be closed. Errors: ErrClosed.
+// Snapshot is the newest release. It must be closed. Errors: ErrClosed;
+// ErrReadOnly of a log that has ended.
 func (l *Log) Snapshot() (*Snapshot, error) {
+	if l.mark == nil {
+		return nil, ErrReadOnly
+	}
 	for {
 		r := l.released.Load()
 		if r.ref() {

@@ -1,6 +1,7 @@
 package translog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -16,34 +17,65 @@ import (
 // state of the store is then unknown, and only a new Open may go on from it.
 func (l *Log) run() {
 	defer close(l.done)
+	defer func() { l.abandon(cmp.Or(l.err, ErrClosed)) }()
 	tick := time.NewTicker(l.cfg.Publish)
 	defer tick.Stop()
-	for {
+	for preferred, over := false, false; !over; {
+		var r *request
 		var err error
-		select {
-		case <-l.stop:
-			l.setErr(fatal(l.publishNow()))
-			return
-		case r := <-l.queue:
+		if !preferred { // of two turns one is everybody's
+			r = l.urgentFirst()
+		}
+		if preferred = r != nil; preferred {
 			err = l.commitGroup(r)
-		case <-tick.C:
-			err = fatal(l.publishNow())
-		case answer := <-l.publish:
-			err = l.publishNow()
-			answer <- err
-			err = fatal(err)
+		} else {
+			over, err = l.turn(tick.C)
 		}
 		if err != nil {
-			l.setErr(err)
+			l.setErr(errors.Join(err, l.settle()))
 			return
 		}
 	}
 }
 
-// fatal is err unless it only says that the clock is behind: then nothing was
-// done, and it may be set right.
+// turn waits for the next thing to do, and does it. over means that it was to
+// end.
+func (l *Log) turn(tick <-chan time.Time) (over bool, err error) {
+	var arrived chan struct{} // nil, which nobody closes, if nothing is on its way
+	if l.syncing != nil {
+		arrived = l.syncing.arrived
+	}
+	select {
+	case <-l.stop:
+		return true, l.settled(l.publishLast)
+	case r := <-l.urgent:
+		return false, l.commitGroup(l.received(r))
+	case r := <-l.queue:
+		return false, l.commitGroup(l.received(r))
+	case <-arrived:
+		return false, l.settle()
+	case <-tick:
+		return false, l.settled(l.publishNow)
+	case r := <-l.cosigned:
+		return false, l.settled(func() error { return l.land(r) })
+	case answer := <-l.freeze:
+		err := l.settle()
+		l.abandon(ErrReadOnly)
+		close(answer)
+		if err == nil {
+			l.frozen()
+		}
+		return true, err
+	case answer := <-l.publish:
+		l.waiters = append(l.waiters, waiter{l.edge.size, answer})
+		return false, l.settled(l.publishNow)
+	}
+}
+
+// fatal is err unless it only says that the clock is behind, or that witnesses
+// are missing: then nothing was done, and it may be set right.
 func fatal(err error) error {
-	if errors.Is(err, ErrClock) {
+	if errors.Is(err, ErrClock) || errors.Is(err, ErrHeld) {
 		return nil
 	}
 	return err
@@ -52,6 +84,7 @@ func fatal(err error) error {
 func (l *Log) setErr(err error) {
 	if err != nil {
 		l.err = fmt.Errorf("%w: %w", ErrFailed, err)
+		l.counters.note(l.err, l.cfg.Now())
 		l.cfg.Logger.Error("the log has failed", "origin", l.cfg.Origin, "size", l.edge.size, "error", err)
 	}
 }
@@ -60,6 +93,7 @@ func (l *Log) setErr(err error) {
 func (l *Log) clock() (time.Time, error) {
 	now := l.cfg.Now().UTC().Truncate(time.Second)
 	if now.Before(l.highest.Add(-envelope.Skew)) {
+		l.outcomes.clock.Add(1)
 		return time.Time{}, fmt.Errorf("%w: it shows %s, and %s was seen before. Set the clock right",
 			ErrClock, envelope.At(now), envelope.At(l.highest))
 	}
@@ -72,13 +106,20 @@ func (l *Log) clock() (time.Time, error) {
 	return now, nil
 }
 
-// A group is the proposals of one commit.
+// A group is the proposals of one commit. It belongs to run until its batch is
+// begun, and then to arrive.
 type group struct {
 	l       *Log
 	now     time.Time
+	began   time.Time // by the machine's clock
 	batch   *durable.Batch
 	size    uint64 // of the tree with the entries so far
 	members []*member
+
+	mark    []byte // to be written; nil if the tree has not grown
+	view    *View  // to be released
+	arrived chan struct{}
+	err     error // why it failed; set before arrived is closed
 }
 
 type member struct {
@@ -94,8 +135,12 @@ func (l *Log) commitGroup(first *request) error {
 		first.answer(err)
 		return nil
 	}
-	g := &group{l: l, now: now, batch: l.store.NewBatch(), size: l.edge.size}
-	defer g.batch.Close() // a commit tells whether the batch is well
+	g := &group{l: l, now: now, began: time.Now(), batch: l.store.NewBatch(), size: l.edge.size}
+	defer func() {
+		if l.syncing != g {
+			_ = g.batch.Close() // it was never begun
+		}
+	}()
 	if err := g.collect(first); err != nil {
 		return nil // answered; nothing was committed
 	}
@@ -106,18 +151,12 @@ func (l *Log) commitGroup(first *request) error {
 		g.refuse(fmt.Errorf("%w: %w", ErrGroup, err))
 		return nil
 	}
-	err = g.commit()
-	if err != nil {
+	if err := g.commit(); err != nil {
 		err = fmt.Errorf("commit at size %d: %w", l.edge.size, err)
+		g.answer(err)
+		return err
 	}
-	for _, m := range g.members {
-		if err != nil {
-			m.r.done <- fmt.Errorf("%w: %w", ErrFailed, err)
-		} else {
-			m.r.done <- nil
-		}
-	}
-	return err
+	return nil
 }
 
 // answer answers r unless its caller has withdrawn it.
@@ -142,20 +181,39 @@ func (g *group) collect(first *request) error {
 			return nil
 		}
 		var waits bool
-		if r, waits = l.waiting(); !waits {
+		if r, waits = l.comes(); !waits {
 			return nil
 		}
 	}
 }
 
-// waiting takes what waits in the queue. Those whose commit has just been
+// comes takes what waits. While the group before is on its way to the disk, this
+// one has to wait for it, and so stays open for what comes.
+func (l *Log) comes() (r *request, ok bool) {
+	if r, ok = l.waiting(); ok || l.syncing == nil {
+		return r, ok
+	}
+	select {
+	case r = <-l.urgent:
+		return l.received(r), true
+	case r = <-l.queue:
+		return l.received(r), true
+	case <-l.syncing.arrived: // for settle to look at
+		return l.waiting()
+	}
+}
+
+// waiting takes what waits, what is urgent first. Those whose commit has just been
 // answered are about to come again: they get the processor once before the
 // group goes without them.
 func (l *Log) waiting() (r *request, ok bool) {
 	for range 2 {
+		if r = l.urgentFirst(); r != nil {
+			return r, true
+		}
 		select {
 		case r = <-l.queue:
-			return r, true
+			return l.received(r), true
 		default:
 			runtime.Gosched()
 		}
@@ -186,16 +244,21 @@ func (g *group) prepare(r *request) error {
 
 func (g *group) refuse(err error) {
 	g.l.cfg.Logger.Error("a group was refused", "origin", g.l.cfg.Origin, "proposals", len(g.members), "error", err)
+	g.l.counters.note(err, g.now)
 	for _, m := range g.members {
 		m.r.done <- err
 	}
 }
 
 // commit brings the group, whose entries are signed, through the steps whose
-// order the package documentation gives. Nothing may be moved ahead of what
-// stands before it.
+// order the package documentation gives, up to the sync, and arrive through the
+// rest. Nothing may be moved ahead of what stands before it.
 func (g *group) commit() error {
 	l := g.l
+	// What was prepared is read no more: what comes now goes behind it.
+	if err := g.seal(); err != nil {
+		return err
+	}
 	// Root, and the checkpoint of this very size.
 	next, head, err := g.grow()
 	if err != nil {
@@ -205,21 +268,23 @@ func (g *group) commit() error {
 	if err := g.finish(head); err != nil {
 		return err
 	}
-	// One batch, one sync. From here on the commit may be durable.
-	if err := g.batch.Commit(); err != nil {
+	// The group before is released, or has ended the log.
+	if err := l.settle(); err != nil {
 		return err
 	}
-	// The mark follows the store and leads what is shown: were it first, a
-	// crash would leave a store that looks older than the mark; were it last, a
-	// store replaced in between could contradict what was shown.
+	// One batch, one sync. From here on the commit may be durable. The next
+	// group goes on from it, and sees its rows; nobody else does.
+	if err := g.batch.Begin(); err != nil {
+		return err
+	}
 	if next.size > l.edge.size {
-		if err := l.mark.Write(mark{next.size, head.tree.Root, l.highest}.bytes()); err != nil {
-			return err
-		}
+		g.mark = mark{size: next.size, root: head.tree.Root, highest: l.highest}.bytes()
 	}
 	l.edge, l.head, l.last = next, head, g.now
-	// Released: readers may see it, and the callers are answered.
-	return l.release()
+	g.view, g.arrived = l.view(head), make(chan struct{})
+	l.syncing = g
+	go g.arrive()
+	return nil
 }
 
 // signEntries signs the entries, which have their indexes, on all cores.
@@ -235,7 +300,12 @@ func (g *group) signEntries() error {
 		}
 	}
 	return parallel(len(places), func(i int) error {
-		return g.l.signEntry(places[i].e, places[i].index, g.now)
+		e := places[i].e
+		if err := g.l.signEntry(e, places[i].index, g.now); err != nil {
+			return err
+		}
+		e.hash = LeafHash(e.raw)
+		return nil
 	})
 }
 
@@ -249,14 +319,14 @@ func (g *group) grow() (*edge, signed, error) {
 		return next, l.head, err
 	}
 	tile := func(level int, index uint64, tile []byte) error {
-		return g.batch.Set(tileKey(level, index), tile)
+		return g.batch.Set(l.rows.key(tileKey(level, index)), tile)
 	}
 	for _, m := range g.members {
-		for _, e := range m.tx.entries {
-			index := next.size
-			err := errors.Join(next.grow(LeafHash(e.raw), tile), g.batch.Set(entryKey(index), e.raw))
+		for i := range m.tx.entries {
+			e, index := &m.tx.entries[i], next.size
+			err := errors.Join(next.grow(e.hash, tile), g.batch.Set(l.rows.key(entryKey(index)), e.raw))
 			if len(e.leaves) > 0 {
-				err = errors.Join(err, g.batch.Set(setKeyOf(index), joinHashes(e.leaves)))
+				err = errors.Join(err, g.batch.Set(l.rows.key(setKeyOf(index)), joinHashes(e.leaves)))
 			}
 			if err != nil {
 				return nil, signed{}, err
@@ -271,24 +341,17 @@ func (g *group) grow() (*edge, signed, error) {
 	if err != nil {
 		return nil, signed{}, err
 	}
-	return next, head, head.write(g.batch, rowHead)
+	return next, head, head.write(g.batch, l.rows, rowHead)
 }
 
 // finish calls every Finish, at the same time and each on a batch of its own,
 // and then merges the batches in the order of the proposals.
 func (g *group) finish(head signed) error {
-	batches := make([]*durable.Batch, len(g.members))
-	defer func() {
-		for _, b := range batches {
-			if b != nil {
-				_ = b.Close() // merged, or never to be
-			}
-		}
-	}()
+	for _, m := range g.members {
+		m.tx.batch = nil // one of its own, once it asks
+	}
 	err := parallel(len(g.members), func(i int) error {
 		m := g.members[i]
-		batches[i] = g.l.store.NewBatch()
-		m.tx.batch = batches[i]
 		c := &Committed{Checkpoint: head.object, Note: head.note, Tree: head.tree}
 		for j := range m.tx.entries {
 			c.Entries = append(c.Entries, m.tx.entries[j].object)
@@ -298,10 +361,14 @@ func (g *group) finish(head signed) error {
 		}
 		return nil
 	})
-	for _, b := range batches {
-		if err == nil && b.Len() > 0 {
-			err = g.batch.Merge(b)
+	for _, m := range g.members {
+		if m.tx.batch == nil {
+			continue
 		}
+		if err == nil {
+			err = g.batch.Merge(m.tx.batch)
+		}
+		_ = m.tx.batch.Close() // merged, or never to be
 	}
 	return err
 }

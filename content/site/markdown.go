@@ -2,7 +2,6 @@ package site
 
 import (
 	"bytes"
-	"html"
 	"strings"
 
 	"github.com/yuin/goldmark"
@@ -24,27 +23,29 @@ func newMarkdown() goldmark.Markdown {
 	return goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithRendererOptions(render.WithUnsafe()))
 }
 
-// fromMarkdown renders a page, or tells why it cannot. The title of YAML front
-// matter becomes the page's; the rest of it goes.
-func fromMarkdown(md goldmark.Markdown, src []byte) (page []byte, reason string) {
+// fromMarkdown renders a page, or tells why it cannot. What its front matter
+// says stands in the page as HTML says it.
+func fromMarkdown(md goldmark.Markdown, src []byte) (page []byte, m frontMatter, reason string) {
 	if len(src) > maxMarkdown {
-		return nil, "Markdown of more than 1 MiB"
+		return nil, m, "Markdown of more than 1 MiB"
 	}
-	matter, body := cutFrontMatter(string(src))
+	text, body := cutFrontMatter(string(src))
+	m, ok, reason := parseFrontMatter(text)
+	if reason != "" {
+		return nil, m, reason
+	}
+	if !ok { // two rules with text between them
+		body = string(src)
+	}
 	if nestsTooDeep(body) {
-		return nil, "Markdown that nests too deep"
+		return nil, m, "Markdown that nests too deep"
 	}
 	var b bytes.Buffer
-	for l := range strings.Lines(matter) {
-		if title, ok := strings.CutPrefix(l, "title:"); ok {
-			b.WriteString("<title>" + html.EscapeString(strings.Trim(title, " \t\r\n\"'")) + "</title>")
-			break
-		}
-	}
+	b.WriteString(m.head())
 	if err := md.Convert([]byte(body), &b); err != nil {
-		return nil, "Markdown that cannot be rendered"
+		return nil, m, "Markdown that cannot be rendered"
 	}
-	return b.Bytes(), ""
+	return b.Bytes(), m, ""
 }
 
 // cutFrontMatter splits off what stands between two lines "---" at the start.

@@ -134,6 +134,8 @@ func (s *Site) readAhead(
 func skippedFor(r result) content.Skipped {
 	var odd *unfit
 	switch {
+	case errors.Is(r.err, errDraft):
+		return content.Skipped{Location: r.location, Reason: "its front matter says draft"}
 	case errors.Is(r.err, ErrNotOffered):
 		return content.Skipped{Location: r.location, Reason: "its robots meta tag says noindex"}
 	case errors.Is(r.err, fs.ErrNotExist):

@@ -22,6 +22,9 @@ import (
 // ErrNotOffered says that a page itself asks not to be indexed.
 var ErrNotOffered = errors.New("the page asks not to be indexed")
 
+// errDraft says so of Markdown.
+var errDraft = fmt.Errorf("%w: its front matter says draft", ErrNotOffered)
+
 // An unfit file can be read, but is no page.
 type unfit struct{ location, reason string }
 
@@ -78,8 +81,16 @@ func (r *reader) read(e entry) (content.Page, error) {
 		if r.markdown == nil {
 			r.markdown = newMarkdown()
 		}
-		if text, reason = fromMarkdown(r.markdown, text); reason != "" {
+		var m frontMatter
+		if text, m, reason = fromMarkdown(r.markdown, text); reason != "" {
 			return content.Page{}, &unfit{e.location, reason}
+		}
+		if m.draft {
+			return content.Page{}, fmt.Errorf("%q: %w", e.location, errDraft)
+		}
+		// A time later than the file's own is a slip, and must not win for ever.
+		if !m.modified.IsZero() && m.modified.Before(page.Modified) {
+			page.Modified = m.modified
 		}
 	} else {
 		page.HTMLChecksum = page.SourceHash

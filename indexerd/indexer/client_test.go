@@ -36,7 +36,7 @@ func (p *tester) connect() *grpc.ClientConn {
 func (p *tester) stream() *client {
 	t := p.r.t
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	c := &client{p: p, conn: p.connect(), cancel: cancel}
 	t.Cleanup(c.close)
 	var err error

@@ -65,8 +65,8 @@ type answer struct {
 	octets []byte
 }
 
-// A witness writes down what an indexer shows to anybody, and what it answers.
-type witness struct {
+// A bystander writes down what an indexer shows to anybody, and what it answers.
+type bystander struct {
 	mu        sync.Mutex // guards what follows
 	released  map[uint64][32]byte
 	published map[uint64][32]byte
@@ -80,24 +80,24 @@ type witness struct {
 }
 
 // copy is what had been seen at this moment.
-func (w *witness) copy() *witness {
+func (w *bystander) copy() *bystander {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return &witness{
+	return &bystander{
 		released: maps.Clone(w.released), published: maps.Clone(w.published), note: w.note,
 		answers: w.answers[:len(w.answers):len(w.answers)], acks: w.acks, next: w.next, sent: w.sent, before: w.before, after: w.after,
 	}
 }
 
 // step is the one that comes, or is under way.
-func (w *witness) step() int {
+func (w *bystander) step() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.next
 }
 
 // sees notes one tree, and finds a contradiction at once.
-func (w *witness) sees(t *testing.T, trees map[uint64][32]byte, tree translog.Tree) {
+func (w *bystander) sees(t *testing.T, trees map[uint64][32]byte, tree translog.Tree) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if old, ok := trees[tree.Size]; ok && old != tree.Root {
@@ -110,7 +110,7 @@ func (w *witness) sees(t *testing.T, trees map[uint64][32]byte, tree translog.Tr
 type crash struct {
 	came atomic.Bool // what follows is set
 	disk *durabletest.Disk
-	seen *witness
+	seen *bystander
 	keys map[string][]byte
 }
 
@@ -123,7 +123,7 @@ type crashRun struct {
 	first    map[string]series // before the first step
 	rev      *grants.Revocation
 	series   map[string]*series
-	seen     *witness
+	seen     *bystander
 	client   *client
 	promised map[envelope.Hash][]byte
 }
@@ -152,7 +152,7 @@ func (c *crashRun) again(t *testing.T) *crashRun {
 	n := &crashRun{
 		t: t, r: r, p: &tester{r: r, local: c.p.local, trust: c.p.trust}, script: c.script, rev: c.rev, first: c.first,
 		promised: make(map[envelope.Hash][]byte),
-		seen:     &witness{released: make(map[uint64][32]byte), published: make(map[uint64][32]byte), before: c.first, after: c.first},
+		seen:     &bystander{released: make(map[uint64][32]byte), published: make(map[uint64][32]byte), before: c.first, after: c.first},
 	}
 	n.restoreKeys(nil)
 	n.believe(c.first)

@@ -64,7 +64,7 @@ func (c *crashRun) holds() {
 }
 
 // holdsTrees looks for every tree that was shown.
-func (c *crashRun) holdsTrees(was *witness) {
+func (c *crashRun) holdsTrees(was *bystander) {
 	c.t.Helper()
 	released, published := c.r.x.tlog.Released(), c.r.x.tlog.Published().Tree.Size
 	for size, root := range was.released {
@@ -81,7 +81,7 @@ func (c *crashRun) holdsTrees(was *witness) {
 
 // standsWhere checks that a series stands where the last answer left it, or
 // where the step that was under way leads.
-func (c *crashRun) standsWhere(was *witness, name string, rec *seriesRecord) {
+func (c *crashRun) standsWhere(was *bystander, name string, rec *seriesRecord) {
 	c.t.Helper()
 	before, after := was.before[name], was.after[name]
 	if rec == nil {
@@ -154,7 +154,7 @@ func (c *client) ask(a *answer) *oiv1.BatchResult {
 }
 
 // holdsAllOrNothing asks for what was under way.
-func (c *crashRun) holdsAllOrNothing(was *witness, rec *seriesRecord) {
+func (c *crashRun) holdsAllOrNothing(was *bystander, rec *seriesRecord) {
 	c.t.Helper()
 	before, after := was.before[was.sent.series], was.after[was.sent.series]
 	got := c.client.ask(was.sent)

@@ -2,5 +2,9 @@
 
 package indexer
 
-// crashSeeds is how many seeds a crash test runs.
-const crashSeeds = 1000
+// crashSeeds is how many seeds a crash test runs, and faultStride from how many
+// operations one is taken to fail.
+const (
+	crashSeeds  = 1000
+	faultStride = 1
+)

@@ -92,9 +92,9 @@ func (x *Indexer) delete(ctx context.Context, d *deletion) error {
 	if w.rev, err = stored.open(); err != nil {
 		return err
 	}
-	steps := []func(context.Context) error{w.dropRows, w.rewrite, w.dropDead, w.destroyKeys, w.conclude}
+	steps := []func(context.Context) error{w.dropRows, w.rewrite, w.moveFiles, w.dropDead, w.dropFiles, w.destroyKeys, w.conclude}
 	if d.Whole {
-		steps = []func(context.Context) error{w.dropRows, w.dropAll, w.destroyKeys, w.conclude}
+		steps = []func(context.Context) error{w.dropRows, w.dropAll, w.dropFiles, w.destroyKeys, w.conclude}
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -221,7 +221,7 @@ func (w *deleter) conclude(ctx context.Context) error {
 	if err := w.x.tender.pause(ctx); err != nil {
 		return err
 	}
-	return w.x.tlog.Commit(ctx, p)
+	return w.x.tlog.CommitUrgent(ctx, p)
 }
 
 // A conclusion is the proposal that ends a deletion.

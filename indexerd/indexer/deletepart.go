@@ -25,7 +25,7 @@ type survivor struct {
 func (w *deleter) rewrite(ctx context.Context) error {
 	var stay []survivor
 	err := eachPage(w.x.store, w.SID, func(key []byte, row *catalogueRow) error {
-		if row.Held && row.DataKey < w.DataKey {
+		if row.Held && row.File == 0 && row.DataKey < w.DataKey {
 			stay = append(stay, survivor{row.Segment, [32]byte(key[len(key)-32:])})
 		}
 		return nil
@@ -40,6 +40,9 @@ func (w *deleter) rewrite(ctx context.Context) error {
 	}
 	defer encoder.Close()
 	for len(stay) > 0 {
+		if err := w.x.store.Room(); err != nil { // to copy what stays needs some
+			return err
+		}
 		n := slices.IndexFunc(stay, func(s survivor) bool { return s.segment != stay[0].segment })
 		if n < 0 {
 			n = len(stay)
@@ -98,7 +101,7 @@ func (w *deleter) rewriteOne(ctx context.Context, encoder *zstd.Encoder, stay []
 func (w *deleter) dropDead(ctx context.Context) (err error) {
 	var used []uint64
 	err = eachPage(w.x.store, w.SID, func(_ []byte, row *catalogueRow) error {
-		if row.Held && (len(used) == 0 || used[len(used)-1] != row.Segment) {
+		if row.Held && row.File == 0 && (len(used) == 0 || used[len(used)-1] != row.Segment) {
 			used = append(used, row.Segment)
 		}
 		return nil

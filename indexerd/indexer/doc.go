@@ -21,6 +21,10 @@
 //   - A page goes out only while the grant under which it is held, and the
 //     newest one, hold it: seriesRecord.allowed is the one way out
 //     (TestExpiryClosesAtItsSecondAndIsLoggedOnce, TestRebindNarrowsTheState).
+//   - Where a log was read it is read for ever, and what was answered from a log
+//     that has ended is answered by the same octets
+//     (TestEveryAddressMeansTheSameLogAfterARotation,
+//     TestAnAnswerOutlivesARotation).
 //
 // A series record is written in Prepare alone, never in Finish: what one
 // proposal's Finish writes is merged behind what a later one of the same group

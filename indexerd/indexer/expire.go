@@ -31,7 +31,7 @@ func (x *Indexer) expire(ctx context.Context) error {
 		if p == nil {
 			continue
 		}
-		if err := x.tlog.Commit(ctx, &expiry{publisher: rec.Publisher, series: rec.Series}); err != nil {
+		if err := x.tlog.CommitUrgent(ctx, &expiry{publisher: rec.Publisher, series: rec.Series}); err != nil {
 			return err
 		}
 		x.log.Info("grant expired", "publisher", rec.Publisher, "series", rec.Series, "grant", p.Grant.Object.ID)

@@ -36,7 +36,7 @@ func FuzzItems(f *testing.F) {
 			return // refused by what the header says, before a frame is read
 		}
 		in := &ingest{s: &session{x: x}, pair: pair, body: translog.Manifest{From: 5, Through: 12}}
-		if err := in.decode(raw, itemsLen); err != nil {
+		if err := in.decode(raw[:itemsLen], uint64(len(raw))); err != nil {
 			if _, ok := asRefusal(err); !ok {
 				t.Fatalf("no reason: %v", err)
 			}

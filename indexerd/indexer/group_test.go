@@ -2,7 +2,6 @@ package indexer
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
 
 	"github.com/uzpif-oi/uzpif-oi/grants"
@@ -21,21 +20,6 @@ func (p *pause) Prepare(*translog.Tx) error {
 
 func (p *pause) Finish(*translog.Tx, *translog.Committed) error { return nil }
 
-// A queued context tells when the proposal that is committed with it waits in
-// the writer's queue: Commit asks for Done once before that and once behind it.
-type queued struct {
-	context.Context
-	asked atomic.Int32
-	waits chan struct{}
-}
-
-func (c *queued) Done() <-chan struct{} {
-	if c.asked.Add(1) == 2 {
-		close(c.waits)
-	}
-	return c.Context.Done()
-}
-
 // together commits proposals in one group, in their order.
 func (r *rig) together(all ...translog.Proposal) {
 	r.t.Helper()
@@ -43,10 +27,9 @@ func (r *rig) together(all ...translog.Proposal) {
 	errs := make(chan error, len(all)+1)
 	go func() { errs <- r.x.tlog.Commit(context.Background(), hold) }()
 	<-hold.entered
-	for _, p := range all {
-		ctx := &queued{Context: context.Background(), waits: make(chan struct{})}
-		go func() { errs <- r.x.tlog.Commit(ctx, p) }()
-		<-ctx.waits
+	for i, p := range all {
+		go func() { errs <- r.x.tlog.Commit(context.Background(), p) }()
+		r.eventually("the proposal to wait", func() bool { return r.x.tlog.Stats().Queued == i+1 })
 	}
 	close(hold.leave)
 	for range cap(errs) {

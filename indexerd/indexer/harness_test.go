@@ -57,8 +57,10 @@ type rig struct {
 	before func() error
 	// What follows is passed on at the next open.
 	fs      durable.FS
+	room    durable.Room
 	publish time.Duration
 	rows    int // of one step of a deletion
+	limits  Limits
 }
 
 func newRig(t testing.TB) *rig {
@@ -96,7 +98,7 @@ func (r *rig) forward(d time.Duration) { r.clock.Add(int64(d / time.Second)) }
 
 func (r *rig) open() {
 	r.t.Helper()
-	r.x = must[*Indexer](r.t)(Open(Config{Dir: r.dir, Now: r.now, FS: r.fs, Publish: r.publish}))
+	r.x = must[*Indexer](r.t)(Open(Config{Dir: r.dir, Now: r.now, FS: r.fs, Room: r.room, Publish: r.publish, Limits: r.limits}))
 	r.x.tender.once.Lock()
 	r.x.tender.before = r.before
 	if r.rows > 0 {

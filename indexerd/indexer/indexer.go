@@ -18,6 +18,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 	"github.com/uzpif-oi/uzpif-oi/translog"
+	"github.com/uzpif-oi/uzpif-oi/translog/witness"
 )
 
 // Limits are what an indexer accepts.
@@ -26,6 +27,7 @@ type Limits struct {
 	BatchItems uint32
 	BatchBytes uint64 // of one frame after decompression
 	PageBytes  uint64 // of one payload
+	AloneBytes uint64 // of one payload that may share a batch; 0: no page travels alone
 	// Batches is how many batches are decoded and committed at once, over all
 	// sessions. The octets of all batches that are being received or worked on,
 	// compressed and decompressed, are what so many of the largest have.
@@ -38,7 +40,7 @@ func (l Limits) batchMemory() int64 { return int64(l.Batches) * 2 * int64(l.Batc
 
 // DefaultLimits are the limits of Config's zero value.
 func DefaultLimits() Limits {
-	return Limits{ChunkBytes: 1 << 20, BatchItems: 4096, BatchBytes: 64 << 20, PageBytes: 16 << 20, Batches: 4}
+	return Limits{ChunkBytes: 1 << 20, BatchItems: 4096, BatchBytes: 64 << 20, PageBytes: 100 << 20, AloneBytes: 16 << 20, Batches: 4}
 }
 
 // Config is what an Indexer is opened with.
@@ -55,6 +57,21 @@ type Config struct {
 	Publish time.Duration
 	// MaxGrant caps the life of a grant; 0 means 90 days.
 	MaxGrant time.Duration
+	// Room is what the store keeps free of its disk; Stall is how long a write
+	// may take before it is reported, 0 means 30 s.
+	Room  durable.Room
+	Stall time.Duration
+	// Witnesses cosign published checkpoints; nil: nobody does. FailClosed holds
+	// back what their quorum has not cosigned.
+	Witnesses  *witness.Group
+	FailClosed bool
+	// Frozen opens an indexer whose log is frozen, to be read: it accepts no
+	// session, and takes nothing in.
+	Frozen bool
+	// TrustStore opens a store that was restored from a backup, beside which
+	// there is no high-water mark. Set it once, and only if nothing newer than
+	// the backup was ever shown to anybody: see translog.Config.
+	TrustStore bool
 	// FS is the file system of the store and of the log's high-water mark; nil
 	// means the operating system's. Tests set it.
 	FS durable.FS
@@ -69,6 +86,8 @@ type Indexer struct {
 	trust *identity.Trust
 	store *durable.Store
 	tlog  *translog.Log
+	ended []*translog.Log  // the logs before it, the first one first
+	past  []*identity.Card // the cards before local's, the newest first
 	keys  *dataKeys
 
 	tender   tender
@@ -76,9 +95,16 @@ type Indexer struct {
 	posts    *rate.Limiter       // of revocations on the public side
 	memory   *semaphore.Weighted // octets of the batches in hand
 	slots    chan struct{}       // one for each batch being worked on
+	patience time.Duration       // of a batch that waits for either
 	segment  atomic.Uint64       // the last segment number given
 	decoder  *zstd.Decoder
 	readers  sync.WaitGroup // reading goroutines: each ends with its stream
+
+	// frozen says why nothing is signed, nil of an indexer that works.
+	frozen *Frozen
+
+	large *larges
+	alone chan struct{} // one for each page that is received alone
 
 	haltOnce sync.Once
 	haltErr  error // set before halted is closed
@@ -87,25 +113,18 @@ type Indexer struct {
 
 // Open opens the indexer that lives in c.Dir and starts its log's writer.
 func Open(c Config) (_ *Indexer, err error) {
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if c.Limits == (Limits{}) {
-		c.Limits = DefaultLimits()
-	}
-	if c.Publish == 0 {
-		c.Publish = time.Second
-	}
+	c = c.withDefaults()
 	x := &Indexer{
 		cfg: c, log: c.Log, keys: newDataKeys(filepath.Join(c.Dir, "keys", "data")),
 		sessions: registry{byName: make(map[envelope.Name]*member)}, slots: make(chan struct{}, c.Limits.Batches),
-		memory: semaphore.NewWeighted(c.Limits.batchMemory()),
-		posts:  rate.NewLimiter(postsPerSecond, postsAtOnce), halted: make(chan struct{}),
+		memory: semaphore.NewWeighted(c.Limits.batchMemory()), patience: patience,
+		posts: rate.NewLimiter(postsPerSecond, postsAtOnce), halted: make(chan struct{}),
+		large: newLarges(c), alone: make(chan struct{}, aloneAtOnce),
 	}
-	if err := checkFrozen(c.Dir); err != nil {
+	if err := resumeRotation(c); err != nil {
+		return nil, err
+	}
+	if x.frozen, err = checkFrozen(c.Dir, c.Frozen); err != nil {
 		return nil, err
 	}
 	if x.local, err = identity.Load(c.Dir, c.Now()); err != nil {
@@ -113,6 +132,9 @@ func Open(c Config) (_ *Indexer, err error) {
 	}
 	if x.local.Role() != identity.Indexer {
 		return nil, fmt.Errorf("the identity in %s is a %s's", c.Dir, x.local.Role())
+	}
+	if x.past, err = x.local.PastCards(); err != nil {
+		return nil, err
 	}
 	if _, err = x.local.Renew(c.Now(), nil); err != nil {
 		return nil, fmt.Errorf("certificate: %w", err)
@@ -130,23 +152,21 @@ func Open(c Config) (_ *Indexer, err error) {
 		x.decoder.Close()
 		return nil, err
 	}
-	x.tender.start(x)
+	if x.frozen == nil {
+		x.tender.start(x)
+	}
 	return x, nil
 }
 
 // openStore opens store and log, and finds the last segment number.
 func (x *Indexer) openStore() (err error) {
-	if x.store, err = durable.Open(filepath.Join(x.cfg.Dir, "store"), durable.Options{Logger: x.log, FS: x.cfg.FS}); err != nil {
+	if x.store, err = x.cfg.openStore(); err != nil {
 		return err
 	}
 	last, err := x.lastSegment()
 	if err == nil {
 		x.segment.Store(last)
-		x.tlog, err = translog.Open(translog.Config{
-			Store: x.store, Dir: x.cfg.Dir, Origin: x.local.Card.Log.Origin,
-			Indexer: x.local.Name(), Authority: x.local.Name().Authority(), Epoch: x.local.Epoch(envelope.UseEnvelope),
-			Signer: x.local.Envelope, NoteKey: x.local.LogKey, Now: x.cfg.Now, Publish: x.cfg.Publish, Logger: x.log,
-		})
+		err = x.openLog()
 	}
 	if err != nil {
 		return errors.Join(err, x.store.Close())
@@ -154,14 +174,18 @@ func (x *Indexer) openStore() (err error) {
 	return nil
 }
 
-// lastSegment is the highest number of a stored segment. Numbers are unique
-// over all series, so that one that was drawn and never committed is harmless.
+// lastSegment is the highest number of a stored segment or file. Numbers are
+// unique over all series, so that one that was drawn and never committed is
+// harmless.
 func (x *Indexer) lastSegment() (uint64, error) {
 	recs, err := seriesOf(x.store, "")
 	if err != nil {
 		return 0, err
 	}
-	var last uint64
+	last, err := x.large.last()
+	if err != nil {
+		return 0, err
+	}
 	for _, rec := range recs {
 		lo := sidKey('G', rec.SID)
 		for kv, err := range x.store.ScanReverse(lo, durable.PrefixEnd(lo)) {
@@ -178,12 +202,20 @@ func (x *Indexer) lastSegment() (uint64, error) {
 // Close ends the sessions, then the log, then the store. A deletion that is
 // under way goes on when the indexer is opened again.
 func (x *Indexer) Close() error {
+	x.store.Closing()
 	x.tender.close()
 	x.sessions.endAll(errShutdown)
 	x.readers.Wait()
 	err := x.tlog.Close()
+	for _, l := range x.ended {
+		err = errors.Join(err, l.Close())
+	}
 	x.decoder.Close()
-	return errors.Join(err, x.store.Close())
+	closed := x.store.Close()
+	if errors.Is(closed, durable.ErrFailed) {
+		return closed // what else failed did so for that reason
+	}
+	return errors.Join(err, closed)
 }
 
 // Identity is the indexer's name.
@@ -194,7 +226,10 @@ func (x *Indexer) Identity() envelope.Name { return x.local.Name() }
 func (x *Indexer) Wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
+		x.store.Closing() // handlers that wait for the disk are waited for
 		return nil
+	case <-x.store.Failed():
+		return x.store.Err()
 	case <-x.halted:
 		return x.haltErr
 	case <-x.tlog.Done():

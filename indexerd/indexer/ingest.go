@@ -46,6 +46,9 @@ type ingest struct {
 	dataKey  uint32 // generation of the key that sealed it
 	sealed   []byte
 
+	large largeName        // of a page alone, in place of segment and sealed
+	file  *durable.NewFile // while it is written
+
 	rec      *seriesRecord
 	plan     *state.Plan
 	sets     []decisionSet
@@ -123,7 +126,10 @@ func (in *ingest) recheck(tx *translog.Tx) error {
 	if err := in.checkGrant(tx); err != nil {
 		return err
 	}
-	return in.checkCursor()
+	if err := in.checkCursor(); err != nil {
+		return err
+	}
+	return in.s.x.store.Room()
 }
 
 // checkGrant admits the batch under the newest grant, or under the one that the
@@ -258,7 +264,7 @@ func (in *ingest) changes() []state.Item {
 // write adds segment, catalogue, state and cursor to the commit.
 func (in *ingest) write(tx *translog.Tx) error {
 	b, rec, m := tx.Batch(), in.rec, &in.body
-	if len(in.items) > 0 {
+	if len(in.items) > 0 && in.large == (largeName{}) {
 		if err := b.Set(segmentKey(rec.SID, in.segment), in.sealed); err != nil {
 			return err
 		}
@@ -293,18 +299,18 @@ func (in *ingest) writeItem(tx *translog.Tx, it *item, place int) error {
 	entry := tx.NextIndex() + uint64(in.setIndex(it.decision))
 	if it.op == translog.OpTombstone {
 		// URL and digest go; what proves the deletion stays.
-		row := deletedRow{JournalEpoch: in.body.JournalEpoch, Revision: it.revision, Entry: entry, Place: place}
+		row := deletedRow{JournalEpoch: in.body.JournalEpoch, Revision: it.revision, Log: tx.Log(), Entry: entry, Place: place}
 		return errors.Join(b.Delete(key), durable.WriteJSON(b, sidKey('D', rec.SID, it.h[:]...), row))
 	}
 	row := catalogueRow{
 		URL: it.url, Digest: it.digest, Format: it.format, JournalEpoch: in.body.JournalEpoch, Revision: it.revision,
-		Modified: it.modified, GrantID: in.body.GrantID, Entry: entry, Place: place,
+		Modified: it.modified, GrantID: in.body.GrantID, Log: tx.Log(), Entry: entry, Place: place,
 	}
 	if it.decision == translog.Exclude {
 		row.Reason = string(it.reason)
 		rec.Refused++
 	} else {
-		row.Held, row.Segment, row.Offset, row.Length, row.DataKey = true, in.segment, it.offset, it.length, in.dataKey
+		row.Held, row.Segment, row.File, row.Offset, row.Length, row.DataKey = true, in.segment, in.large.file, it.offset, it.length, in.dataKey
 		rec.Pages++
 		rec.PayloadBytes += it.length
 	}
@@ -320,7 +326,7 @@ func (in *ingest) appendEntries(tx *translog.Tx) error {
 	m, g, rec := &in.body, in.pair.Grant, in.rec
 	commitment := rec.leafKey().StateCommitment(m.JournalEpoch, m.Through, in.plan.Root())
 	for i, s := range in.sets {
-		if err := tx.Batch().Set(grantEntryKey(m.GrantID, tx.NextIndex()), nil); err != nil {
+		if err := tx.Batch().Set(grantEntryKey(m.GrantID, tx.Log(), tx.NextIndex()), nil); err != nil {
 			return err
 		}
 		err := tx.Append(rec.subject(g), translog.Entry{

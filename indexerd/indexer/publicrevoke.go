@@ -10,6 +10,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
 // How many revocations the public side looks at, whoever sends them: opening
@@ -52,6 +53,15 @@ func (x *Indexer) serveRevocation(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer, err := x.publicRevocation(r, raw)
+	if errors.Is(err, translog.ErrReadOnly) {
+		writeJSON(w, http.StatusServiceUnavailable, publicError{Detail: "this log is frozen and takes nothing in; ask its operator"})
+		return
+	}
+	if full := exhausted(err); full != nil {
+		w.Header().Set("Retry-After", "1")
+		writeJSON(w, http.StatusServiceUnavailable, publicError{full.reason, full.detail})
+		return
+	}
 	if refused, ok := asRefusal(err); ok {
 		x.log.Warn("revocation refused", "remote", r.RemoteAddr, "reason", refused.reason, "detail", refused.detail)
 		code := http.StatusForbidden

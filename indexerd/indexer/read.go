@@ -17,9 +17,9 @@ import (
 // force, its expiry or a revocation does not let out.
 func (x *Indexer) Payload(publisher envelope.Name, series, url string) ([]byte, error) {
 	payload, err := x.payload(publisher, series, url)
-	if errors.Is(err, ErrNoDataKey) {
-		// A deletion ended meanwhile: the page is refused by now, or lies
-		// elsewhere, under the next key.
+	if gone(err) {
+		// A deletion or an update ended meanwhile: the page is refused by now,
+		// or lies elsewhere.
 		return x.payload(publisher, series, url)
 	}
 	return payload, err
@@ -49,6 +49,9 @@ func (x *Indexer) payload(publisher envelope.Name, series, url string) (_ []byte
 	}
 	if !ok || !row.Held {
 		return nil, refuse(grants.ErrNotHeld, "%s", url)
+	}
+	if row.File != 0 {
+		return x.large.payload(x.keys, rec, &row)
 	}
 	frame, err := x.frame(snapshot, rec, &row)
 	if err != nil {

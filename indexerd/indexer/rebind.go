@@ -122,7 +122,7 @@ func (p *rebind) recheck(tx *translog.Tx) error {
 	case p.journalEpoch != rec.JournalEpoch || p.revision != rec.Revision || p.state != rec.State:
 		return refuse(grants.ErrState, "the series stands at revision %d of journal epoch %d, state %s", rec.Revision, rec.JournalEpoch, rec.State)
 	}
-	return nil
+	return p.s.x.store.Room()
 }
 
 // outside finds the pages that the new scope does not hold: the keys of their

@@ -46,7 +46,7 @@ func (x *Indexer) revoke(ctx context.Context, raw []byte, peer envelope.Name) (*
 	}
 	p := &withdrawal{x: x, rev: rev}
 	// Whoever brought it may hang up; it counts all the same.
-	if err := x.tlog.Commit(context.WithoutCancel(ctx), p); err != nil {
+	if err := x.tlog.CommitUrgent(context.WithoutCancel(ctx), p); err != nil {
 		return nil, err
 	}
 	x.log.Info("revocation", "publisher", rev.Body.Publisher, "revocation", rev.Object.ID, "disposition", rev.Body.Disposition,
@@ -198,7 +198,7 @@ func (r *seriesRecord) entry(p grants.Pair, root envelope.Hash) translog.Entry {
 
 // append adds an entry, and the row that finds it by its grant.
 func (r *seriesRecord) append(tx *translog.Tx, p grants.Pair, e translog.Entry, leaves [][32]byte) error {
-	if err := tx.Batch().Set(grantEntryKey(e.GrantID, tx.NextIndex()), nil); err != nil {
+	if err := tx.Batch().Set(grantEntryKey(e.GrantID, tx.Log(), tx.NextIndex()), nil); err != nil {
 		return err
 	}
 	return tx.Append(r.subject(p.Grant), e, leaves)
@@ -283,7 +283,7 @@ func (x *Indexer) acknowledgements(revocation envelope.Hash) (given []acknowledg
 		if err := json.Unmarshal(kv.Value, &a); err != nil {
 			return nil, 0, fmt.Errorf("row %q: %w", kv.Key, err)
 		}
-		if a.TreeSize > released {
+		if a.TreeSize > released && translog.OriginOf(a.Note) == x.tlog.Origin() {
 			pending++
 			continue
 		}

@@ -26,7 +26,8 @@ import (
 //	G sid segment             sealed frame
 //	B sid batch key           answered batch
 //	b sid batch_id            batch key
-//	X grant_id index          a log entry under the grant
+//	X grant_id index          an entry of the first log under the grant
+//	X grant_id ff log index   one of a later log
 //	Z sid                     object_id of the last receipt
 //	V publisher 00 revocation revocation
 //	A revocation sid kind     acknowledgement
@@ -47,8 +48,14 @@ func segmentKey(sid uint32, segment uint64) []byte {
 	return sidKey('G', sid, binary.BigEndian.AppendUint64(nil, segment)...)
 }
 
-func grantEntryKey(grant envelope.Hash, index uint64) []byte {
-	return binary.BigEndian.AppendUint64(append([]byte{'X'}, grant[:]...), index)
+// grantEntryKey is below that of every later index and of every later log. An
+// index of the first log never begins with the octet ff.
+func grantEntryKey(grant envelope.Hash, log uint32, index uint64) []byte {
+	k := append([]byte{'X'}, grant[:]...)
+	if log > 0 {
+		k = binary.BigEndian.AppendUint32(append(k, 0xff), log)
+	}
+	return binary.BigEndian.AppendUint64(k, index)
 }
 
 // batchKey identifies a batch within its series, whatever it holds.
@@ -126,18 +133,21 @@ type catalogueRow struct {
 	Held         bool          `json:"held"`             // the payload is in the segment
 	Reason       string        `json:"reason,omitempty"` // why it is not
 	Segment      uint64        `json:"segment,omitzero"`
+	File         uint64        `json:"file,omitzero"`   // in place of a segment: the number of a large page's file
 	Offset       uint64        `json:"offset,omitzero"` // in the decompressed frame
 	Length       uint64        `json:"length,omitzero"`
 	DataKey      uint32        `json:"data_key,omitzero"` // generation of the key that seals the segment
 	GrantID      envelope.Hash `json:"grant_id"`
-	Entry        uint64        `json:"entry"` // log index
-	Place        int           `json:"place"` // in that entry's set
+	Log          uint32        `json:"log,omitzero"` // number of the log, see translog.Tx.Log
+	Entry        uint64        `json:"entry"`        // index in it
+	Place        int           `json:"place"`        // in that entry's set
 }
 
 // A deletedRow is what is kept of a deleted page: enough to prove the deletion.
 type deletedRow struct {
 	JournalEpoch uint64 `json:"journal_epoch"`
 	Revision     uint64 `json:"revision"`
+	Log          uint32 `json:"log,omitzero"` // number of the log
 	Entry        uint64 `json:"entry,omitzero"`
 	Place        int    `json:"place,omitzero"`
 	// A page that a revocation deleted names it in place of entry and place:

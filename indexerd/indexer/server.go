@@ -101,6 +101,13 @@ func toStatus(err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return status.FromContextError(err).Err()
 	}
+	if r := exhausted(err); r != nil {
+		s := status.New(codes.ResourceExhausted, r.detail)
+		if told, err := s.WithDetails(r.fault()); err == nil {
+			s = told
+		}
+		return s.Err()
+	}
 	if _, ok := status.FromError(err); ok {
 		return err
 	}

@@ -173,7 +173,7 @@ func (s *session) admit(ctx context.Context, offers []offer) ([]grants.Refusal, 
 	var err error
 	if p.isKnown(s.x.store) {
 		err = p.check(s.x.store)
-	} else {
+	} else if err = s.x.store.Room(); err == nil {
 		err = s.x.tlog.Commit(ctx, p)
 	}
 	if err != nil && len(p.refusals) == 0 {

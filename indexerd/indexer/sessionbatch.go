@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
-	"github.com/uzpif-oi/uzpif-oi/content/tct"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
@@ -39,30 +38,25 @@ func newDecoder(l Limits) (*zstd.Decoder, error) {
 // answered by its reason, and the session goes on; only a broken stream or a
 // fault of our own ends it.
 func (s *session) batch(ctx context.Context, f *oiv1.Batch) error {
+	if f.Alone {
+		return s.alone(ctx, f)
+	}
 	if err := s.x.cfg.Limits.checkSizes(f); err != nil {
 		return err
 	}
-	// Memory is reserved before the first chunk is taken: a batch that finds
-	// none waits, and with it its publisher alone.
 	weight := int64(f.FrameBytes + f.RawBytes)
-	if err := s.x.memory.Acquire(ctx, weight); err != nil {
-		return context.Cause(ctx)
+	if err := s.reserve(ctx, weight); err != nil {
+		if r := exhausted(err); r != nil {
+			return s.turnAway(ctx, f, r)
+		}
+		return err
 	}
 	defer s.x.memory.Release(weight)
 	frame, err := s.frame(ctx, f)
 	if err != nil {
 		return err
 	}
-	select {
-	case s.x.slots <- struct{}{}:
-		defer func() { <-s.x.slots }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	in, err := s.ingest(f, frame)
-	if err == nil {
-		err = s.x.tlog.Commit(ctx, in)
-	}
+	in, err := s.commit(ctx, f, frame)
 	if err == nil {
 		return s.answer(ctx, f.Series, in.manifest.ID, in.answered)
 	}
@@ -74,10 +68,33 @@ func (s *session) batch(ctx context.Context, f *oiv1.Batch) error {
 	if o, err := envelope.Parse(f.Manifest); err == nil {
 		id = o.ID
 	}
+	return s.refuseBatch(ctx, f, id, r)
+}
+
+func (s *session) refuseBatch(ctx context.Context, f *oiv1.Batch, id envelope.Hash, r *refusal) error {
 	s.x.log.Warn("batch refused", "publisher", s.peer.Card.Identity, "series", f.Series, "reason", string(r.reason), "detail", r.detail)
 	return s.link.Urgent(ctx, batchResult(&oiv1.BatchResult{
 		Series: f.Series, BatchId: id[:], Refused: r.fault(),
 	}))
+}
+
+// commit checks a batch whose frame is there, in its turn, and commits it.
+func (s *session) commit(ctx context.Context, f *oiv1.Batch, frame []byte) (*ingest, error) {
+	turn, cancel := s.x.patient(ctx)
+	defer cancel()
+	select {
+	case s.x.slots <- struct{}{}:
+		defer func() { <-s.x.slots }()
+	case <-turn.Done():
+		return nil, context.Cause(turn)
+	}
+	in, err := s.ingest(f, frame)
+	if err == nil {
+		if err = s.x.tlog.Commit(ctx, in); err == nil {
+			s.x.removeFiles(in.replaced()...)
+		}
+	}
+	return in, err
 }
 
 func batchResult(r *oiv1.BatchResult) *oiv1.IndexerFrame {
@@ -96,28 +113,36 @@ func (l Limits) checkSizes(f *oiv1.Batch) error {
 	return nil
 }
 
-// frame reads the chunks of a batch. What is held grows with what really comes,
-// and all of it has to come within frameTimeout.
+// frame puts the chunks of a batch together. What is held grows with what
+// really comes.
 func (s *session) frame(ctx context.Context, f *oiv1.Batch) ([]byte, error) {
+	frame := make([]byte, 0, min(f.FrameBytes, uint64(s.x.cfg.Limits.ChunkBytes)))
+	err := s.chunks(ctx, f, func(data []byte) { frame = append(frame, data...) })
+	return frame, err
+}
+
+// chunks hands each chunk of a batch to take. All of them have to come within
+// frameTimeout.
+func (s *session) chunks(ctx context.Context, f *oiv1.Batch, take func(data []byte)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, frameTimeout, refuse(grants.ErrMalformed, "the frame did not come within %s", frameTimeout))
 	defer cancel()
 	l := s.x.cfg.Limits
-	frame := make([]byte, 0, min(f.FrameBytes, uint64(l.ChunkBytes)))
-	for uint64(len(frame)) < f.FrameBytes {
+	for left := f.FrameBytes; left > 0; {
 		next, err := s.recv(ctx, chunkTimeout)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		data := next.GetChunk().GetData()
 		switch {
 		case next.GetChunk() == nil:
-			return nil, refuse(grants.ErrMalformed, "a frame of another kind within a batch")
-		case len(data) == 0 || len(data) > int(l.ChunkBytes) || uint64(len(frame)+len(data)) > f.FrameBytes:
-			return nil, refuse(grants.ErrOversize, "a chunk of %d octets", len(data))
+			return refuse(grants.ErrMalformed, "a frame of another kind within a batch")
+		case len(data) == 0 || len(data) > int(l.ChunkBytes) || uint64(len(data)) > left:
+			return refuse(grants.ErrOversize, "a chunk of %d octets", len(data))
 		}
-		frame = append(frame, data...)
+		take(data)
+		left -= uint64(len(data))
 	}
-	return frame, nil
+	return nil
 }
 
 // tinyFrame is below what an encoder has to state the size of.
@@ -155,30 +180,18 @@ func (x *Indexer) decompress(frame []byte, raw uint64) ([]byte, error) {
 // ingest checks everything about a batch that does not depend on what else is
 // committed, and prepares its proposal.
 func (s *session) ingest(f *oiv1.Batch, frame []byte) (*ingest, error) {
-	h := s.live[f.Series]
-	if h == nil {
-		return nil, refuse(grants.ErrNoGrant, "series %.80q was not announced in this session", f.Series)
-	}
-	in := &ingest{s: s, held: h, frame: frame}
-	v := s.verifier()
-	var err error
-	in.manifest, err = envelope.Open(f.Manifest, &in.body, envelope.Expecting(envelope.BatchManifest, v.Keys, v.Now))
+	in, err := s.offered(f)
 	if err != nil {
 		return nil, err
 	}
-	if err := in.choosePair(); err != nil {
-		return nil, err
-	}
-	if err := in.checkManifest(); err != nil {
-		return nil, err
-	}
+	in.frame = frame
 	var raw []byte
 	if f.RawBytes > 0 { // else the batch only moves the cursor
 		if raw, err = s.x.decompress(frame, f.RawBytes); err != nil {
 			return nil, err
 		}
 	}
-	if err := in.decode(raw, int(f.ItemsBytes)); err != nil {
+	if err := in.decode(raw[:f.ItemsBytes], f.RawBytes); err != nil {
 		return nil, err
 	}
 	if err := in.checkPayloads(raw); err != nil {
@@ -187,7 +200,7 @@ func (s *session) ingest(f *oiv1.Batch, frame []byte) (*ingest, error) {
 	if got := translog.SetOf(in.leaves()); got != in.body.Offered {
 		return nil, refuse(grants.ErrMalformed, "the items are not those that the manifest was signed for")
 	}
-	rec, err := readSeries(s.x.store, h.rec.Publisher, h.rec.Series)
+	rec, err := readSeries(s.x.store, in.held.rec.Publisher, in.held.rec.Series)
 	if err != nil {
 		return nil, err
 	}
@@ -231,10 +244,11 @@ func (in *ingest) checkManifest() error {
 	return in.pair.Fresh(in.s.x.cfg.Now())
 }
 
-// decode reads the list of items and cuts the payloads out of the frame.
-func (in *ingest) decode(raw []byte, itemsLen int) error {
+// decode reads the list of items, and where in the frame of so many octets the
+// payload of each begins.
+func (in *ingest) decode(raw []byte, total uint64) error {
 	var list oiv1.Items
-	if err := proto.Unmarshal(raw[:itemsLen], &list); err != nil {
+	if err := proto.Unmarshal(raw, &list); err != nil {
 		return refuse(grants.ErrMalformed, "items: %v", err)
 	}
 	if n := len(list.Items); n > int(in.s.x.cfg.Limits.BatchItems) {
@@ -242,9 +256,9 @@ func (in *ingest) decode(raw []byte, itemsLen int) error {
 	}
 	in.items = make([]item, len(list.Items))
 	seen := make(map[string]bool, len(list.Items))
-	revision, offset := in.body.From, uint64(itemsLen)
+	revision, offset := in.body.From, uint64(len(raw))
 	for i, w := range list.Items {
-		if w == nil || w.RevisionDelta == 0 || w.RevisionDelta > in.body.Through-revision || w.Length > uint64(len(raw))-offset {
+		if w == nil || w.RevisionDelta == 0 || w.RevisionDelta > in.body.Through-revision || w.Length > total-offset {
 			return refuse(grants.ErrMalformed, "item %d: revision or length", i)
 		}
 		revision += w.RevisionDelta
@@ -259,8 +273,8 @@ func (in *ingest) decode(raw []byte, itemsLen int) error {
 		offset += w.Length
 		in.items[i] = it
 	}
-	if offset != uint64(len(raw)) {
-		return refuse(grants.ErrMalformed, "%d octets behind the last payload", uint64(len(raw))-offset)
+	if offset != total {
+		return refuse(grants.ErrMalformed, "%d octets behind the last payload", total-offset)
 	}
 	return nil
 }
@@ -310,13 +324,14 @@ func (in *ingest) checkPayloads(raw []byte) error {
 
 // judge excludes an item whose payload this indexer does not take.
 func (in *ingest) judge(it *item, payload []byte) {
+	l := in.s.x.cfg.Limits
 	switch {
-	case uint64(len(payload)) > in.s.x.cfg.Limits.PageBytes:
+	case uint64(len(payload)) > l.PageBytes:
 		it.reason, it.detail = grants.ErrOversize, fmt.Sprintf("%d octets", len(payload))
-	case content.Format(it.format) != content.FormatTCT:
-		it.reason, it.detail = grants.ErrPayload, fmt.Sprintf("format %d", it.format)
+	case in.large == (largeName{}) && l.AloneBytes > 0 && uint64(len(payload)) > l.AloneBytes:
+		it.reason, it.detail = grants.ErrOversize, fmt.Sprintf("%d octets; above %d a page travels alone", len(payload), l.AloneBytes)
 	default:
-		if err := tct.Check(payload, it.url); err != nil {
+		if err := checkPayload(content.Format(it.format), payload, it.url); err != nil {
 			it.reason, it.detail = grants.ErrPayload, err.Error()
 		}
 	}
@@ -339,6 +354,9 @@ func (in *ingest) sealFrame(generation uint32) error {
 func (in *ingest) reseal() error {
 	if in.dataKey == in.rec.DataKey {
 		return nil
+	}
+	if in.large != (largeName{}) { // too much to be done again in the log's writer
+		return &refusal{reason: grants.ErrExhausted, detail: "the series has another data key since", retryMS: retryDeletion}
 	}
 	return in.sealFrame(in.rec.DataKey)
 }

@@ -46,7 +46,7 @@ func (x *Indexer) answerRevocation(ctx context.Context, raw []byte, peer envelop
 		return x.wireAcknowledgements(rev.Object.ID)
 	}
 	r, ok := asRefusal(err)
-	if !ok {
+	if !ok || exhausted(err) != nil { // not refused: it has to come again
 		return nil, err
 	}
 	x.log.Warn("revocation refused", "peer", peer, "reason", string(r.reason), "detail", r.detail)
@@ -63,10 +63,13 @@ func (x *Indexer) wireAcknowledgements(revocation envelope.Hash) (*oiv1.Acknowle
 	if err != nil {
 		return nil, err
 	}
-	view := x.tlog.Released()
 	w := &oiv1.Acknowledgements{RevocationId: revocation[:], Pending: pending}
 	for _, a := range given {
-		path, err := view.InclusionAt(a.Index, a.TreeSize)
+		log, err := x.logOf(a.Note)
+		if err != nil {
+			return nil, fmt.Errorf("acknowledgement of revocation %s: %w", revocation, err)
+		}
+		path, err := log.Released().InclusionAt(a.Index, a.TreeSize)
 		if err != nil {
 			return nil, fmt.Errorf("acknowledgement of revocation %s: %w", revocation, err)
 		}

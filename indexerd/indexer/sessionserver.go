@@ -90,6 +90,9 @@ func refuse(reason grants.Reason, format string, args ...any) error {
 
 // asRefusal gives the refusal in err, if the peer may learn of it.
 func asRefusal(err error) (*refusal, bool) {
+	if r := exhausted(err); r != nil {
+		return r, true
+	}
 	var r *refusal
 	if errors.As(err, &r) {
 		if told := *r; err != error(r) { // wrapped with what it is about
@@ -341,22 +344,13 @@ func (s *session) greet(ctx context.Context, h *oiv1.Hello) error {
 		Nonce: s.nonce[:], Note: view.Note,
 		Limits: &oiv1.Limits{
 			ChunkBytes: s.x.cfg.Limits.ChunkBytes, BatchItems: s.x.cfg.Limits.BatchItems,
-			BatchBytes: s.x.cfg.Limits.BatchBytes, PageBytes: s.x.cfg.Limits.PageBytes,
+			BatchBytes: s.x.cfg.Limits.BatchBytes, PageBytes: s.x.cfg.Limits.PageBytes, AloneBytes: s.x.cfg.Limits.AloneBytes,
 		},
 	}
 	if len(h.Note) > 0 {
-		seen, err := translog.OpenNote(h.Note, s.x.local.Card.Log.VKey)
-		if err != nil {
-			return refuse(grants.ErrMalformed, "checkpoint note: %v", err)
-		}
-		if err := s.x.checkOwnNote(seen, h.Note); err != nil {
+		if err := s.prove(view, h.Note, w); err != nil {
 			return err
 		}
-		path, err := view.Consistency(seen.Size)
-		if err != nil {
-			return err
-		}
-		w.Consistency = rawHashes(path)
 	}
 	recs, err := seriesOf(s.x.store, s.peer.Card.Identity)
 	if err != nil {
@@ -367,6 +361,29 @@ func (s *session) greet(ctx context.Context, h *oiv1.Hello) error {
 	}
 	s.shown = view.Tree
 	return s.link.Send(ctx, &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_Welcome{Welcome: w}})
+}
+
+// prove shows in w that view goes on from the note that the publisher kept, of
+// this log or of one before it.
+func (s *session) prove(view translog.View, note []byte, w *oiv1.Welcome) error {
+	log, err := s.x.logOf(note)
+	if err != nil {
+		return refuse(grants.ErrMalformed, "checkpoint note: %v", err)
+	}
+	if log != s.x.tlog {
+		w.Consistency, w.Lineage, err = s.x.continued(view, log, note)
+		return err
+	}
+	seen, err := translog.OpenNote(note, log.VerifierKey())
+	if err != nil {
+		return refuse(grants.ErrMalformed, "checkpoint note: %v", err)
+	}
+	if err := s.x.checkOwnNote(seen, note); err != nil {
+		return err
+	}
+	path, err := view.Consistency(seen.Size)
+	w.Consistency = rawHashes(path)
+	return err
 }
 
 func wirePosition(p envelope.Position) *oiv1.Position {

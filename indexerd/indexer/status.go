@@ -21,6 +21,7 @@ type Status struct {
 	Sessions     int           `json:"sessions"`
 	PayloadBytes uint64        `json:"payload_bytes"`
 	DiskBytes    uint64        `json:"disk_bytes"`
+	Disk         DiskStatus    `json:"disk"`
 }
 
 // Status reads where everything stands.
@@ -28,6 +29,7 @@ func (x *Indexer) Status() (Status, error) {
 	tree := x.tlog.Released().Tree
 	s := Status{
 		Identity: x.local.Name(), LogOrigin: x.local.Card.Log.Origin, TreeSize: tree.Size, Root: tree.Root, Sessions: x.sessions.count(),
+		Disk: x.diskStatus(),
 	}
 	recs, err := seriesOf(x.store, "")
 	if err != nil {

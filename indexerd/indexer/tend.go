@@ -2,10 +2,12 @@ package indexer
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
 // tendEvery is how often the clock is looked at: a grant that expires closes
@@ -15,6 +17,11 @@ const tendEvery = time.Second
 // renewEvery is how often the certificate's age is looked at. It is renewed
 // under the same key when a third of its life is left.
 const renewEvery = time.Hour
+
+// sweepEvery is how often files of large pages are looked for that nothing names.
+// Those that an update or a deletion leaves behind are removed at once; these are
+// what failed then.
+const sweepEvery = 10 * time.Minute
 
 func (x *Indexer) renew() {
 	changed, err := x.local.Renew(x.cfg.Now(), nil)
@@ -52,6 +59,9 @@ func (t *tender) start(x *Indexer) {
 		defer tick.Stop()
 		renew := time.NewTicker(renewEvery)
 		defer renew.Stop()
+		sweep := time.NewTicker(sweepEvery)
+		defer sweep.Stop()
+		x.sweepFiles()
 		for {
 			x.tend(ctx)
 			select {
@@ -61,6 +71,8 @@ func (t *tender) start(x *Indexer) {
 			case <-t.asked:
 			case <-renew.C:
 				x.renew()
+			case <-sweep.C:
+				x.sweepFiles()
 			}
 		}
 	})
@@ -76,6 +88,9 @@ func (t *tender) hurry() {
 
 // close ends the goroutine between two steps.
 func (t *tender) close() {
+	if t.stop == nil { // never started
+		return
+	}
 	t.stop()
 	t.ended.Wait()
 }
@@ -106,7 +121,7 @@ func (x *Indexer) tend(ctx context.Context) {
 			return
 		}
 		if err := x.delete(ctx, d); err != nil {
-			if ctx.Err() == nil {
+			if ctx.Err() == nil && !errors.Is(err, durable.ErrFull) {
 				x.log.Error("deletion", "publisher", d.Publisher, "error", err)
 			}
 			continue

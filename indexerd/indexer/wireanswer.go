@@ -69,13 +69,17 @@ func (s *session) answer(ctx context.Context, series string, batch envelope.Hash
 	if err := proto.Unmarshal(a.Committed, w); err != nil {
 		return fmt.Errorf("stored answer to batch %s: %w", batch, err)
 	}
-	tree, err := translog.OpenNote(w.Note, s.x.local.Card.Log.VKey)
+	log, err := s.x.logOf(w.Note)
+	if err != nil {
+		return fmt.Errorf("stored answer to batch %s: %w", batch, err)
+	}
+	tree, err := translog.OpenNote(w.Note, log.VerifierKey())
 	if err != nil {
 		return fmt.Errorf("stored answer to batch %s: %w", batch, err)
 	}
 	// The proofs are of the receipt's own tree size, and so the same octets
 	// whenever they are made.
-	view := s.x.tlog.Released()
+	view := log.Released()
 	for i := range w.Entries {
 		path, err := view.InclusionAt(a.First+uint64(i), a.TreeSize)
 		if err != nil {
@@ -84,6 +88,9 @@ func (s *session) answer(ctx context.Context, series string, batch envelope.Hash
 		w.Inclusion = append(w.Inclusion, &oiv1.Path{Hashes: rawHashes(path)})
 	}
 	from, to := s.shown.Size, tree.Size
+	if log != s.x.tlog { // of a log that has ended the end was shown
+		from = view.Tree.Size
+	}
 	if from > to {
 		from, to = to, from
 	}
@@ -94,7 +101,7 @@ func (s *session) answer(ctx context.Context, series string, batch envelope.Hash
 	if err := s.link.Urgent(ctx, batchResult(&oiv1.BatchResult{Series: series, BatchId: batch[:], Committed: w, Consistency: rawHashes(path)})); err != nil {
 		return err
 	}
-	if tree.Size > s.shown.Size {
+	if log == s.x.tlog && tree.Size > s.shown.Size {
 		s.shown = tree
 	}
 	return nil

@@ -64,6 +64,8 @@ func runScripts(t *testing.T, folder string) {
 			"atmost":    atMost,
 			"edit":      edit,
 			"keep":      keep,
+			"damage":    damage,
+			"exits":     exits,
 
 			"postrevocations": postRevocations,
 		},

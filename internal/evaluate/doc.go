@@ -9,6 +9,8 @@
 //     offered, signed by the indexer that it trusts, in a log that goes on from
 //     the one seen before (TestDishonestAnswersAreRefused,
 //     TestDishonestRebindsAreRefused, TestDishonestAcknowledgementsAreRefused).
+//   - A log that was rotated is followed only if its end extends what was seen
+//     (TestRotationsThatForgetAreRefused).
 //   - No file with any octet changed is more than invalid
 //     (TestEveryChangedOctetIsInvalid), and none is more than invalid either if
 //     whoever changed it could name it anew (TestAResealedChangeIsInvalid).

@@ -50,6 +50,7 @@ const (
 	RuleCheckpoint  Rule = "checkpoint"  // receipt, checkpoint and note speak of one tree
 	RuleInclusion   Rule = "inclusion"   // the entry is under the checkpoint
 	RuleConsistency Rule = "consistency" // one tree extends the other
+	RuleWitness     Rule = "witness"     // enough witnesses have cosigned the note
 	RuleRevocation  Rule = "revocation"  // revocation and acknowledgement
 )
 

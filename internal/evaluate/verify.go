@@ -10,6 +10,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 	"github.com/uzpif-oi/uzpif-oi/translog"
+	"github.com/uzpif-oi/uzpif-oi/translog/witness"
 )
 
 // A Prover gives the consistency proof between two sizes of the log. What it
@@ -32,6 +33,9 @@ type Options struct {
 	Checkpoints [][]byte
 	// Prover links notes of different sizes. Nil: only equal sizes compare.
 	Prover Prover
+	// Witnesses says whose cosignatures make a note of the log an independent
+	// one; nil: nobody's. A policy that asks for none proves nothing.
+	Witnesses *witness.Policy
 }
 
 // verification is one run of Verify; what a check opens stays for the next.
@@ -42,6 +46,7 @@ type verification struct {
 	ev  *Evidence
 
 	trusted            ring // the cards given
+	cards              ring // those in the file
 	indexerKeys        ring
 	publisherKeys      ring
 	publisherFromFile  bool
@@ -52,7 +57,7 @@ type verification struct {
 	manifest        signed[translog.Manifest]
 	acknowledgement signed[translog.Acknowledgement]
 	pair            grants.Pair
-	log             *identity.Log // of the trusted card; nil if it names another log
+	log             *identity.Log // of the trusted card, or of one that it replaced; nil if they name other logs
 	note            translog.Tree
 }
 
@@ -199,7 +204,7 @@ func (v *verification) readCards() (string, error) {
 		case all.contradicts(c):
 			return "", fail(Signatures, RuleSigner, "card %d of %s is not the one that was given for the same epoch and sequence", i+1, c.Identity)
 		}
-		all = append(all, c)
+		all, v.cards = append(all, c), append(v.cards, c)
 	}
 	if all, err = newRing(all); err != nil {
 		return "", fail(Signatures, RuleSigner, "%w", err)

@@ -18,6 +18,9 @@
 //   - Every connection is judged by a full handshake against the trust of that
 //     moment: nothing is resumed, and a peer that was removed is refused at its
 //     next handshake (TestNothingIsResumed, TestRemovedPeerIsRefusedWithoutRestart).
+//   - A card that names another log than the one it replaces leaves that one
+//     known, for what was signed in it, and none of its keys
+//     (TestPastLogsAreKnownAfterTheCardWasReplaced).
 //   - A trust file that does not load changes nothing, and holds up no other
 //     change (TestBadTrustFileKeepsTheOldRecord).
 //   - A private key that others than its owner may read is not used

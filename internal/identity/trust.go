@@ -175,6 +175,7 @@ func (t *Trust) Add(raw []byte, o AddOptions) (*Peer, error) {
 			if !newer {
 				p.Card = old.Card
 			}
+			p.keepPast(old)
 			p.AddedAt = old.AddedAt
 			if o.Origins == nil {
 				p.Origins = old.Origins

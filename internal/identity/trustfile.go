@@ -27,6 +27,35 @@ type Peer struct {
 	Origins []Origin
 	// AddedAt is when the identity was first trusted, in whole seconds.
 	AddedAt time.Time
+	// Past are the cards that Card has replaced and that named other logs, the
+	// newest first. What was signed in those logs is verified by them; they
+	// open no connection. At most maxPast are kept.
+	Past []*Card
+}
+
+// maxPast is how many replaced cards are kept: one a year for longer than
+// evidence is kept by default.
+const maxPast = 12
+
+// LogOf is the log of that origin, if the peer's card names it, or one that the
+// card has replaced.
+func (p *Peer) LogOf(origin string) (*Log, bool) {
+	for _, c := range append([]*Card{p.Card}, p.Past...) {
+		if c.Log != nil && c.Log.Origin == origin {
+			return c.Log, true
+		}
+	}
+	return nil, false
+}
+
+// keepPast takes over what is known of the cards before, and the replaced one
+// itself if it named another log.
+func (p *Peer) keepPast(old *Peer) {
+	p.Past = old.Past
+	if p.Card.Log != nil && p.Card.Log.Origin != old.Card.Log.Origin {
+		p.Past = append([]*Card{old.Card}, old.Past...)
+	}
+	p.Past = p.Past[:min(len(p.Past), maxPast)]
 }
 
 // Address is where to dial the peer: the operator's word, else its card's.
@@ -41,19 +70,22 @@ func (p *Peer) Address() string {
 // trustFile is a Peer as written: one canonical JSON object with the card's
 // own octets inside. Fields stand in canonical order.
 type trustFile struct {
-	AddedAt  envelope.Time  `json:"added_at"`
-	Card     jsontext.Value `json:"card"`
-	Endpoint string         `json:"endpoint,omitempty"`
-	Origins  []Origin       `json:"origins"`
+	AddedAt  envelope.Time    `json:"added_at"`
+	Card     jsontext.Value   `json:"card"`
+	Endpoint string           `json:"endpoint,omitempty"`
+	Origins  []Origin         `json:"origins"`
+	Past     []jsontext.Value `json:"past,omitempty"`
 }
 
-// maxTrustFile bounds a trust file, in octets: a card and its origins.
-const maxTrustFile = 2 * envelope.MaxSize
+// maxTrustFile bounds a trust file, in octets: its cards and origins.
+const maxTrustFile = (2 + maxPast) * envelope.MaxSize
 
 func encodePeer(p *Peer) ([]byte, error) {
-	return envelope.Canonical(trustFile{
-		AddedAt: envelope.At(p.AddedAt), Card: p.Card.Object.Raw, Endpoint: p.Endpoint, Origins: p.Origins,
-	})
+	f := trustFile{AddedAt: envelope.At(p.AddedAt), Card: p.Card.Object.Raw, Endpoint: p.Endpoint, Origins: p.Origins}
+	for _, c := range p.Past {
+		f.Past = append(f.Past, c.Object.Raw)
+	}
+	return envelope.Canonical(f)
 }
 
 // decodePeer reads a trust file and opens its card, whose time is judged when
@@ -71,6 +103,9 @@ func decodePeer(raw []byte) (*Peer, error) {
 		return nil, fmt.Errorf("card: %w", err)
 	}
 	p := &Peer{Card: card, Endpoint: f.Endpoint, Origins: f.Origins, AddedAt: f.AddedAt.Time}
+	if p.Past, err = decodePast(f.Past, card); err != nil {
+		return nil, err
+	}
 	if err := p.check(); err != nil {
 		return nil, err
 	}
@@ -82,6 +117,25 @@ func decodePeer(raw []byte) (*Peer, error) {
 		return nil, errors.New("not in canonical form")
 	}
 	return p, nil
+}
+
+// decodePast opens the cards that card has replaced.
+func decodePast(all []jsontext.Value, card *Card) ([]*Card, error) {
+	if len(all) > maxPast {
+		return nil, fmt.Errorf("%d past cards, at most %d", len(all), maxPast)
+	}
+	var past []*Card
+	for i, raw := range all {
+		c, err := AuthenticateCard(raw)
+		if err != nil {
+			return nil, fmt.Errorf("past card %d: %w", i, err)
+		}
+		if c.Log == nil || c.Identity != card.Identity || c.Object.Position().Compare(card.Object.Position()) >= 0 {
+			return nil, fmt.Errorf("past card %d is none that the card of %s has replaced", i, card.Identity)
+		}
+		past, card = append(past, c), c
+	}
+	return past, nil
 }
 
 func (p *Peer) check() error {

@@ -180,7 +180,8 @@ func readPeer(path string) (*Peer, error) {
 // equal reports whether p and q would be written in the same octets.
 func (p *Peer) equal(q *Peer) bool {
 	return slices.Equal(p.Card.Object.Raw, q.Card.Object.Raw) && p.Endpoint == q.Endpoint &&
-		slices.Equal(p.Origins, q.Origins) && p.AddedAt.Equal(q.AddedAt)
+		slices.Equal(p.Origins, q.Origins) && p.AddedAt.Equal(q.AddedAt) &&
+		slices.EqualFunc(p.Past, q.Past, func(a, b *Card) bool { return slices.Equal(a.Object.Raw, b.Object.Raw) })
 }
 
 // build makes the view of the files and notes in each what was taken of it.

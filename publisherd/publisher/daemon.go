@@ -208,7 +208,7 @@ func (d *Daemon) wake() { d.each(func(l *indexerLoop) { nudge(l.wake) }) }
 
 func (d *Daemon) newScan(name string) *scanLoop {
 	l := &scanLoop{
-		name: name, dir: d.p.dir, log: d.p.log, every: d.rescan, wake: d.wake,
+		name: name, dir: d.p.dir, log: d.p.log, every: d.rescan, wake: d.wake, draw: rand.Int64N,
 		requests: make(chan scanRequest), sourced: make(chan struct{}, 1),
 	}
 	l.scan = func(ctx context.Context, massDelete bool) (*scanned, error) {

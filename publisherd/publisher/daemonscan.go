@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -19,7 +20,8 @@ type scanLoop struct {
 	log   *slog.Logger
 	every time.Duration
 	scan  func(ctx context.Context, massDelete bool) (*scanned, error)
-	wake  func() // called after each scan that may have changed the journal
+	draw  func(n int64) int64 // uniform in [0, n)
+	wake  func()              // called after each scan that may have changed the journal
 
 	requests chan scanRequest
 	sourced  chan struct{}           // the source's configuration changed
@@ -44,22 +46,6 @@ func (l *scanLoop) configured() {
 	nudge(l.sourced)
 }
 
-func sameSource(a, b Source) bool {
-	same := func(x, y []string) bool {
-		if len(x) != len(y) {
-			return false
-		}
-		for i := range x {
-			if x[i] != y[i] {
-				return false
-			}
-		}
-		return true
-	}
-	return a.Name == b.Name && a.Kind == b.Kind && a.Location == b.Location && a.BaseURL == b.BaseURL &&
-		a.StripExt == b.StripExt && same(a.SkipClasses, b.SkipClasses) && same(a.SkipIDs, b.SkipIDs)
-}
-
 // run scans at once, when files have changed, on request and by the clock,
 // until ctx ends. Only a failed store is an error.
 func (l *scanLoop) run(ctx context.Context) error {
@@ -72,14 +58,18 @@ func (l *scanLoop) run(ctx context.Context) error {
 	var q scanRequest
 	for {
 		// Watched first, so that what changes during the scan is noticed.
+		every := l.every
 		if s, err := ReadSource(l.dir, l.name); err == nil {
-			w.tree(s.folder(l.dir))
+			if folder := s.folder(l.dir); folder != "" {
+				w.tree(folder)
+			}
+			every = l.pause(s)
 		}
 		err := l.once(ctx, q)
 		if errors.Is(err, durable.ErrFailed) {
 			return err
 		}
-		timer := time.NewTimer(l.every)
+		timer := time.NewTimer(every)
 		q = scanRequest{}
 		select {
 		case <-changed:
@@ -94,12 +84,27 @@ func (l *scanLoop) run(ctx context.Context) error {
 	}
 }
 
-// folder is where the source's files are.
-func (s Source) folder(dir string) string {
-	if filepath.IsAbs(s.Location) {
-		return s.Location
+// pause is how long to wait for the next scan: that of a server a tenth more or
+// less than is configured, so that many publishers do not ask it at once.
+func (l *scanLoop) pause(s Source) time.Duration {
+	every, err := s.interval()
+	if !s.isRemote() || err != nil {
+		return l.every
 	}
-	return filepath.Join(dir, s.Location)
+	tenth := int64(every / 10)
+	return every + time.Duration(l.draw(2*tenth+1)-tenth)
+}
+
+// folder is where the source's files are; empty if they are on a server.
+func (s Source) folder(dir string) string {
+	path := s.path(dir)
+	if s.isRemote() {
+		return ""
+	}
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		return filepath.Dir(path)
+	}
+	return path
 }
 
 // once scans, shows the loops of the indexers what there is, and answers q.

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
@@ -105,7 +103,7 @@ func (p *Publisher) evidence(rel *Relationship, row ackedPage) ([]byte, error) {
 		Set:       evaluate.SetPlace{Index: uint64(row.Place), Path: wirePath(path)},
 		URL:       row.URL,
 	}
-	if ev.Cards, err = p.cards(rel); err != nil {
+	if ev.Cards, err = p.cards(rel, ans.Note); err != nil {
 		return nil, err
 	}
 	disclose(ev, rel, row)
@@ -123,15 +121,6 @@ func disclose(ev *evaluate.Evidence, rel *Relationship, row ackedPage) {
 		ev.Leaf.SaltContent = sc
 		ev.Digest = row.Digest
 	}
-}
-
-// cards are the identity cards of both sides.
-func (p *Publisher) cards(rel *Relationship) ([]jsontext.Value, error) {
-	peer, ok := p.trust.Lookup(rel.Indexer)
-	if !ok {
-		return nil, fmt.Errorf("%s is not trusted any more: its card is part of the evidence; import it again with trust add", rel.Indexer)
-	}
-	return []jsontext.Value{p.local.Card.Object.Raw, peer.Card.Object.Raw}, nil
 }
 
 // wirePath gives a path the form that an evidence file holds.

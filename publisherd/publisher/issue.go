@@ -55,6 +55,9 @@ func IssueGrant(dir string, q GrantRequest, now time.Time) (*Relationship, []gra
 
 // issue signs what is drafted, takes it as the pair in force, and stores it.
 func (r *Relationship) issue(dir string, draft grants.Draft, local *identity.Local) ([]grants.Warning, error) {
+	if err := withheld(dir, r.Collection, draft.Purposes); err != nil {
+		return nil, err
+	}
 	for _, n := range []*grants.Nonce{&draft.GrantNonce, &draft.PolicyNonce} {
 		if _, err := rand.Read(n[:]); err != nil {
 			return nil, err

@@ -195,6 +195,9 @@ func (j journal) again(h [32]byte, p *content.Page, now time.Time) error {
 		return err
 	}
 	old, known, err := j.page(e.batch, h)
+	if err == nil {
+		err = e.batch.Delete(settledKey(j.coll)) // the next scan has to look
+	}
 	if err != nil || !known {
 		e.batch.Close()
 		return err

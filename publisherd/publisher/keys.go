@@ -12,6 +12,7 @@ import (
 //	J coll 00 'h' h         page row by SHA-256(url)
 //	J coll 00 'l' location  h: which page a location of the source gave
 //	J coll 00 'r' revision  h: the live row of each revision
+//	J coll 00 's'           the sitemap whose pages are all in the journal
 //	A series 00 'c'         cursor
 //	A series 00 'b'         pending batch
 //	A series 00 'r'         pending rebind
@@ -20,6 +21,7 @@ import (
 //	R receipt               stored answer
 //	E receipt n             leaves of the answer's n-th set
 //	T indexer               the last verified checkpoint note of its log
+//	L indexer 00 'e' origin the tree with which a log of it ended
 func rowKey(space byte, name string, kind byte, rest ...[]byte) []byte {
 	k := make([]byte, 0, 1+len(name)+2+40)
 	k = append(append(k, space), name...)
@@ -38,6 +40,10 @@ func receiptKey(id envelope.Hash) []byte { return append([]byte{'R'}, id[:]...) 
 
 func setKey(id envelope.Hash, n int) []byte {
 	return append(append([]byte{'E'}, id[:]...), byte(n))
+}
+
+func endKey(indexer envelope.Name, origin string) []byte {
+	return rowKey('L', string(indexer), 'e', []byte(origin))
 }
 
 func treeKey(indexer envelope.Name) []byte { return append([]byte{'T'}, indexer...) }

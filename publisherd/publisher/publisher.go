@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
@@ -24,6 +25,10 @@ type Config struct {
 	Now func() time.Time
 	// Log receives one line an event; nil discards.
 	Log *slog.Logger
+	// Room is what the store keeps free of its disk; Stall is how long a write
+	// may take before it is reported, 0 means 30 s.
+	Room  durable.Room
+	Stall time.Duration
 	// FS is the file system of the store; nil means the operating system's.
 	// Tests set it.
 	FS durable.FS
@@ -45,6 +50,9 @@ type Publisher struct {
 	// revocationsMu is held while the files of revocations are brought up to
 	// what an indexer answered.
 	revocationsMu sync.Mutex
+
+	// readers outlive the scans that use them.
+	readers readers
 
 	// editsMu guards edits, which holds the lock of each collection's journal.
 	editsMu sync.Mutex
@@ -75,7 +83,7 @@ func Open(c Config) (*Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := durable.Open(filepath.Join(c.Dir, "store"), durable.Options{Logger: c.Log, FS: c.FS})
+	store, err := durable.Open(filepath.Join(c.Dir, "store"), durable.Options{Logger: c.Log, Room: c.Room, Stall: c.Stall, FS: c.FS})
 	if err != nil {
 		return nil, err
 	}
@@ -92,6 +100,7 @@ func OpenTrust(dir string) (*identity.Trust, error) {
 // Close ends what runs and closes the store.
 func (p *Publisher) Close() error {
 	p.goroutines.Wait()
+	p.readers.close()
 	return p.store.Close()
 }
 
@@ -100,7 +109,9 @@ func (p *Publisher) now() time.Time { return p.clock() }
 // Identity is the publisher's name.
 func (p *Publisher) Identity() envelope.Name { return p.local.Name() }
 
-// logTree reads the last verified tree of an indexer's log.
+// logTree reads the last verified tree of an indexer's log, or of the one before
+// a rotation that was not met with yet. A note of a log that no trusted card
+// names any more counts for nothing: trust was taken away and given anew.
 func (p *Publisher) logTree(indexer envelope.Name) (translog.Tree, []byte, error) {
 	note, err := p.store.Get(treeKey(indexer))
 	if errors.Is(err, durable.ErrNotFound) {
@@ -113,7 +124,11 @@ func (p *Publisher) logTree(indexer envelope.Name) (translog.Tree, []byte, error
 	if !ok || peer.Card.Log == nil {
 		return translog.Tree{}, nil, &Refused{Reason: grants.ErrUnknownPeer, Detail: string(indexer)}
 	}
-	tree, err := translog.OpenNote(note, peer.Card.Log.VKey)
+	log, ok := peer.LogOf(translog.OriginOf(note))
+	if !ok {
+		return translog.Tree{}, nil, nil
+	}
+	tree, err := translog.OpenNote(note, log.VKey)
 	if err != nil {
 		return translog.Tree{}, nil, fmt.Errorf("stored checkpoint of %s: %w", indexer, err)
 	}
@@ -183,20 +198,24 @@ func (p *Publisher) collection(name string) (*collection, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, version, err := s.reader(p.dir)
+	r, err := p.readers.lookup(p.dir, s)
 	if err != nil {
 		return nil, err
 	}
-	return &collection{name: name, journal: p.journal(name), source: r, version: version, cache: newPayloads()}, nil
+	return &collection{name: name, journal: p.journal(name), source: r, version: r.Extraction(), cache: newPayloads()}, nil
 }
 
 // scan brings the collection's journal up to its source.
 func (p *Publisher) scan(ctx context.Context, c *collection, massDelete bool) (ScanReport, error) {
+	if err := p.store.Room(); err != nil { // what is left is for receipts
+		return ScanReport{}, fmt.Errorf("source %s: %w", c.name, err)
+	}
 	s := scanner{journal: c.journal, source: c.source, extractor: c.version, cache: c.cache, now: p.now, massDelete: massDelete}
+	s.keep = func(stated content.Preferences) error { return keepPreferences(p.dir, c.name, stated) }
 	r, err := s.run(ctx)
 	if err != nil {
 		return r, fmt.Errorf("source %s: %w", c.name, err)
 	}
-	p.log.Info("scanned", "collection", c.name, "pages", r.Pages, "changed", r.Changed, "deleted", r.Deleted, "skipped", len(r.Skipped))
+	p.log.Info("scanned", "collection", c.name, "pages", r.Pages, "changed", r.Changed, "deleted", r.Deleted, "skipped", len(r.Skipped), "unchanged", r.Unchanged)
 	return r, nil
 }

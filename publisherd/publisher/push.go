@@ -55,7 +55,6 @@ func (r *Result) refuse(url, reason string) {
 // add counts what a receipt acknowledged.
 func (r *Result) add(a *evaluate.Accepted, items []offered, all []decided) {
 	r.Receipts = append(r.Receipts, a.Receipt.ID)
-	r.TreeSize = a.Tree.Size
 	for i, d := range all {
 		switch {
 		case d.decision == translog.Exclude && items[i].Op == translog.OpPut:
@@ -255,6 +254,9 @@ func (s *session) bring(ctx context.Context, stop <-chan struct{}, r *Relationsh
 		result.Skipped = append(result.Skipped, SkippedItem{k.Location, k.Reason})
 	}
 	err := s.refused[r.Series]
+	if err == nil {
+		err = withheld(s.p.dir, r.Collection, r.Pair.Grant.Body.Purposes)
+	}
 	if err == nil {
 		err = s.push(ctx, r, sc.col, &result)
 	}

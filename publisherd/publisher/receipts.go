@@ -31,11 +31,12 @@ func manifestOf(a *storedAnswer) (*envelope.Object, translog.Manifest, error) {
 	return o, m, nil
 }
 
-// agreed is what every answer of an indexer under pair has to match.
-func agreed(self envelope.Name, peer *identity.Peer, keys envelope.KeySource, rel *Relationship, pair grants.Pair) evaluate.Agreed {
+// agreed is what every answer of an indexer under pair has to match, if it
+// stands in log.
+func agreed(self envelope.Name, peer *identity.Peer, log *identity.Log, keys envelope.KeySource, rel *Relationship, pair grants.Pair) evaluate.Agreed {
 	g := pair.Grant
 	return evaluate.Agreed{
-		Publisher: self, Indexer: peer.Card.Identity, Keys: keys, LogVKey: peer.Card.Log.VKey, LogOrigin: peer.Card.Log.Origin,
+		Publisher: self, Indexer: peer.Card.Identity, Keys: keys, LogVKey: log.VKey, LogOrigin: log.Origin,
 		GrantID: g.Object.ID, PolicyHash: g.Body.PolicyHash, ScopeHash: g.ScopeHash, Purposes: g.Body.Purposes.Strings(), GrantExpiresAt: g.Object.ExpiresAt,
 		CollectionRef: rel.CollectionRef(), Subject: rel.Subject(self),
 	}
@@ -43,9 +44,9 @@ func agreed(self envelope.Name, peer *identity.Peer, keys envelope.KeySource, re
 
 // expected is what the answer to a manifest has to match, but for the sets and
 // the times of the session.
-func expected(self envelope.Name, peer *identity.Peer, keys envelope.KeySource, rel *Relationship, pair grants.Pair, manifest *envelope.Object, m translog.Manifest) evaluate.Expected {
+func expected(self envelope.Name, peer *identity.Peer, log *identity.Log, keys envelope.KeySource, rel *Relationship, pair grants.Pair, manifest *envelope.Object, m translog.Manifest) evaluate.Expected {
 	return evaluate.Expected{
-		Agreed: agreed(self, peer, keys, rel, pair), BatchID: manifest.ID,
+		Agreed: agreed(self, peer, log, keys, rel, pair), BatchID: manifest.ID,
 		JournalEpoch: m.JournalEpoch, From: m.From, Through: m.Through,
 		StateCommitment:  rel.LeafKey.StateCommitment(m.JournalEpoch, m.Through, m.StateAfter),
 		ManifestIssuedAt: manifest.IssuedAt,

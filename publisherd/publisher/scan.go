@@ -32,7 +32,10 @@ var ErrMassDelete = errors.New("too many pages are gone at once")
 // A ScanReport tells what a scan found.
 type ScanReport struct {
 	Pages, Changed, Deleted int
-	Skipped                 []content.Skipped
+	// Unchanged says that the source's server called all of it unchanged: no
+	// page was read, and nothing written.
+	Unchanged bool
+	Skipped   []content.Skipped
 }
 
 // maxSkipped bounds how many skipped files a report names; the rest are counted.
@@ -46,12 +49,19 @@ type scanner struct {
 	cache      *payloads
 	now        func() time.Time
 	massDelete bool
+	keep       func(content.Preferences) error // nil for sources that state none
 
 	report  ScanReport
 	skipped map[string]bool // locations that keep their last revision
 	gone    []located
 	pages   []content.Page // read, and not yet in the journal
 	bytes   int            // payload octets of pages
+	settled bool           // there is a row of a sitemap
+	// revision is the journal's behind this scan's last commit, and disturbed
+	// says that a session went beyond it.
+	revision  uint64
+	disturbed bool
+	stated    bool // keep was called
 }
 
 type located struct {
@@ -77,13 +87,26 @@ func (s *scanner) run(ctx context.Context) (ScanReport, error) {
 	known := func(location string) ([32]byte, bool) { return s.known(snapshot, location, fresh) }
 	rows, stop := iter.Pull2(s.locations(snapshot))
 	defer stop()
-	if err := s.merge(s.source.Pages(ctx, known, s.skip), rows); err != nil {
+	pages, err := s.readPages(ctx, snapshot, known, fresh)
+	if err != nil {
+		return s.report, err
+	}
+	if err := s.merge(pages, rows); errors.Is(err, content.ErrUnchanged) {
+		s.report.Pages, s.report.Unchanged = int(h.Pages), true
+		return s.report, nil
+	} else if err != nil {
+		return s.report, err
+	}
+	if err := s.state(); err != nil {
 		return s.report, err
 	}
 	if err := s.flush(); err != nil {
 		return s.report, err
 	}
-	return s.report, s.finish(fresh)
+	if err := s.finish(fresh); err != nil {
+		return s.report, err
+	}
+	return s.report, s.settle()
 }
 
 // known answers the source's question whether it needs to extract a file.
@@ -181,11 +204,17 @@ func (s *scanner) flush() error {
 	if len(s.pages) == 0 {
 		return nil
 	}
+	if err := s.state(); err != nil {
+		return err
+	}
 	e, err := s.journal.edit()
 	if err != nil {
 		return err
 	}
 	defer e.batch.Close()
+	if err := s.begin(e); err != nil {
+		return err
+	}
 	for _, p := range s.pages {
 		changed, err := e.put(p, s.now())
 		if err != nil {
@@ -198,7 +227,7 @@ func (s *scanner) flush() error {
 	}
 	clear(s.pages)
 	s.pages, s.bytes = s.pages[:0], 0
-	return e.commit()
+	return s.commit(e)
 }
 
 // finish tombstones what is gone, if that is plausible. Only now, with every
@@ -221,6 +250,9 @@ func (s *scanner) finish(fresh bool) error {
 	if n := len(gone); n > goneFloor && float64(n) > goneShare*float64(e.head.Pages) && !s.massDelete {
 		return fmt.Errorf("%w: %d of %d pages of %s; if that is meant, say --allow-mass-delete", ErrMassDelete, n, e.head.Pages, s.journal.coll)
 	}
+	if err := s.begin(e); err != nil {
+		return err
+	}
 	for _, g := range gone {
 		deleted, err := e.remove(g.location, g.h)
 		if err != nil {
@@ -231,7 +263,7 @@ func (s *scanner) finish(fresh bool) error {
 		}
 	}
 	e.head.Extractor = s.extractor
-	return e.commit()
+	return s.commit(e)
 }
 
 // payloads keeps the payloads of pages that were just read, so that sending

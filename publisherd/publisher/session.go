@@ -354,6 +354,14 @@ func (s *session) checkWelcome() error {
 	if err != nil {
 		return s.violation("consistency proof: %v", err)
 	}
+	if log, err := logOf(s.peer, w.Note); err != nil {
+		return err
+	} else if log != s.peer.Card.Log {
+		return s.violation("its log is %.80q still, and its card names %q", log.Origin, s.peer.Card.Log.Origin)
+	}
+	if s.tree.Origin != "" && s.tree.Origin != s.peer.Card.Log.Origin {
+		return s.continueLog(evaluate.Continuation{Note: w.Note, Checkpoints: w.Lineage, Consistency: path})
+	}
 	tree, err := evaluate.Grow(s.tree, w.Note, s.peer.Card.Log.VKey, s.peer.Card.Log.Origin, path)
 	if err != nil {
 		return s.violation("its log does not continue the one that was seen before: %v", err)

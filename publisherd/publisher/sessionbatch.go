@@ -9,6 +9,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
 	"github.com/uzpif-oi/uzpif-oi/translog"
@@ -31,11 +32,13 @@ type draft struct {
 	itemsBytes, rawBytes int
 	through              uint64 // the journal was read up to here
 	last                 bool   // nothing is left behind it
+	alone                *alone // set for a page alone, in place of frame
 }
 
 // A drafter makes one draft after another out of a journal. It runs ahead of
 // the session by one draft, since compression and the indexer's commit take
-// about as long as one another.
+// about as long as one another. Of pages that travel alone it holds one at a
+// time, whether it is in a draft or being sent.
 type drafter struct {
 	p       *Publisher
 	journal journal
@@ -47,7 +50,8 @@ type drafter struct {
 	target  uint64 // the journal's head when the push began
 	report  *Result
 
-	raw []byte // reused
+	raw []byte        // reused
+	one chan struct{} // holds a token while a page alone is in hand
 }
 
 // run sends drafts from revision from on until the target is reached.
@@ -82,14 +86,18 @@ func (d *drafter) next(ctx context.Context, from uint64) (*draft, error) {
 	}
 	defer snapshot.Close()
 	err = d.journal.changes(snapshot, from, d.target, func(h [32]byte, row pageRow) (bool, error) {
-		it, body, err := d.item(ctx, snapshot, h, row)
+		it, err := d.item(snapshot, h, row)
 		if err != nil || it == nil {
 			return err == nil, err
 		}
-		if len(dr.items) > 0 && (size+len(body) > d.maxBytes() || len(dr.items) >= d.maxItems()) {
-			dr.last = false
-			dr.through = dr.items[len(dr.items)-1].Revision
+		alone := !row.Deleted && uint64(row.Size) > d.maxShared()
+		if len(dr.items) > 0 && (alone || size+row.Size > d.maxBytes() || len(dr.items) >= d.maxItems()) {
+			dr.last, dr.through = false, row.Revision-1 // what was passed over is not looked at again
 			return false, nil
+		}
+		body, err := d.body(ctx, h, row, alone)
+		if err != nil || body == nil && !row.Deleted {
+			return err == nil, err
 		}
 		dr.items = append(dr.items, *it)
 		wi := &oiv1.Item{Op: oiv1.Op(it.Op), RevisionDelta: it.Revision - previous, Url: it.URL, Format: uint32(it.Format), Length: uint64(len(body))}
@@ -100,10 +108,14 @@ func (d *drafter) next(ctx context.Context, from uint64) (*draft, error) {
 		previous = it.Revision
 		payload = append(payload, body)
 		size += len(body) + len(it.URL) + 24
+		if alone {
+			dr.last, dr.through = false, it.Revision
+			return false, d.setAlone(dr, &wire, body)
+		}
 		return true, nil
 	})
-	if err != nil {
-		return nil, err
+	if err != nil || dr.alone != nil {
+		return dr, err
 	}
 	return dr, d.compress(dr, &wire, payload)
 }
@@ -111,37 +123,70 @@ func (d *drafter) next(ctx context.Context, from uint64) (*draft, error) {
 func (d *drafter) maxBytes() int { return min(batchBytes, int(d.limits.BatchBytes)) }
 func (d *drafter) maxItems() int { return min(batchItems, int(d.limits.BatchItems)) }
 
-// item decides whether a row of the journal is to be offered, and finds its
-// payload. No item means that there is nothing to say about the row.
-func (d *drafter) item(ctx context.Context, r durable.Reader, h [32]byte, row pageRow) (*offered, []byte, error) {
+// maxShared is the largest payload that may share a batch; maxPage that of any
+// page.
+func (d *drafter) maxShared() uint64 {
+	if d.limits.AloneBytes == 0 {
+		return d.maxPage()
+	}
+	return min(d.limits.AloneBytes, d.limits.BatchBytes/2)
+}
+
+func (d *drafter) maxPage() uint64 {
+	most := min(d.limits.PageBytes, largestPage)
+	if d.limits.AloneBytes == 0 {
+		most = min(most, d.limits.BatchBytes/2)
+	}
+	return most
+}
+
+// item decides whether a row of the journal is to be offered. No item means that
+// there is nothing to say about the row.
+func (d *drafter) item(r durable.Reader, h [32]byte, row pageRow) (*offered, error) {
 	held, known, err := d.agreed.tree().Lookup(r, h)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if row.Deleted {
 		if !known {
-			return nil, nil, nil // the indexer never heard of it
+			return nil, nil // the indexer never heard of it
 		}
-		return &offered{URL: row.URL, Op: translog.OpTombstone, Format: held.Format, Revision: row.Revision}, nil, nil
+		return &offered{URL: row.URL, Op: translog.OpTombstone, Format: held.Format, Revision: row.Revision}, nil
 	}
 	if d.agreed.rel.Match(row.URL) != nil {
 		d.report.OutOfScope++
-		return nil, nil, nil
+		return nil, nil
 	}
 	if known && envelope.Hash(held.Digest) == row.Digest && held.Format == row.Format {
-		return nil, nil, nil
+		return nil, nil
 	}
-	if uint64(row.Size) > min(d.limits.PageBytes, d.limits.BatchBytes/2) {
-		d.report.refuse(row.URL, "too-large")
-		return nil, nil, nil
+	if uint64(row.Size) > d.maxPage() {
+		d.report.refuse(row.URL, string(grants.ErrOversize))
+		return nil, nil
 	}
-	body, ok := d.cache.lookup(h, row.Digest)
-	if !ok {
-		if body, err = d.fetch(ctx, h, row); err != nil || body == nil {
-			return nil, nil, err
+	return &offered{URL: row.URL, Digest: row.Digest, Op: translog.OpPut, Format: row.Format, Revision: row.Revision}, nil
+}
+
+// body finds the payload of a row that is to be offered. None means that its
+// source has moved on.
+func (d *drafter) body(ctx context.Context, h [32]byte, row pageRow, alone bool) ([]byte, error) {
+	if row.Deleted {
+		return nil, nil
+	}
+	if alone {
+		if err := d.take(ctx); err != nil {
+			return nil, err
 		}
 	}
-	return &offered{URL: row.URL, Digest: row.Digest, Op: translog.OpPut, Format: row.Format, Revision: row.Revision}, body, nil
+	body, ok := d.cache.lookup(h, row.Digest)
+	var err error
+	if !ok {
+		body, err = d.fetch(ctx, h, row)
+	}
+	if alone && body == nil {
+		d.giveBack()
+	}
+	return body, err
 }
 
 // fetch reads a page's payload from its source again. When the source has

@@ -39,7 +39,9 @@ type fakeIndexer struct {
 	oiv1.UnimplementedOutboundIndexingServer
 	t     testing.TB
 	items uint32      // of a batch, 0 for many
+	alone uint64      // above it a page travels alone, 0 if none does
 	gone  atomic.Bool // hangs up whatever comes
+	full  atomic.Bool // has no room for a rebind now
 
 	mu       sync.Mutex // guards what follows
 	s        *stage.Stage
@@ -53,6 +55,7 @@ type fakeIndexer struct {
 	last     *stage.Batch
 	acks     []*oiv1.Acknowledged
 	batches  int // that came
+	alones   int // of them, with a page alone
 	rebinds  int
 }
 
@@ -209,6 +212,11 @@ func (f *fakeIndexer) frame(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 		return &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_AnnounceResult{AnnounceResult: &oiv1.AnnounceResult{Collections: []*oiv1.CollectionState{held}}}}, nil
 	case in.GetBatch() != nil:
 		return f.batch(stream, in.GetBatch(), *seen)
+	case in.GetRebind() != nil && f.full.Load():
+		q := in.GetRebind()
+		return &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_BatchResult{BatchResult: &oiv1.BatchResult{
+			Series: q.Series, BatchId: q.GrantId, Refused: &oiv1.Fault{Reason: string(grants.ErrExhausted), RetryMs: 250},
+		}}}, nil
 	case in.GetRebind() != nil:
 		return f.rebind(in.GetRebind(), *seen)
 	case in.GetRangeRequest() != nil:
@@ -247,7 +255,7 @@ func result(r *oiv1.BatchResult) *oiv1.IndexerFrame {
 func (f *fakeIndexer) welcome(h *oiv1.Hello, seen *uint64) *oiv1.IndexerFrame {
 	w := &oiv1.Welcome{
 		Version: sessionVersion, Nonce: make([]byte, 32), Note: f.s.Note(f.t, f.s.Size()),
-		Limits: &oiv1.Limits{ChunkBytes: 1 << 20, BatchItems: cmp.Or(f.items, 1000), BatchBytes: 4 << 20, PageBytes: 1 << 20},
+		Limits: &oiv1.Limits{ChunkBytes: 1 << 20, BatchItems: cmp.Or(f.items, 1000), BatchBytes: 4 << 20, PageBytes: 1 << 20, AloneBytes: f.alone},
 	}
 	w.Nonce[0] = 1
 	if len(h.Note) > 0 {
@@ -280,12 +288,16 @@ func (f *fakeIndexer) again(a *oiv1.BatchResult, seen uint64) *oiv1.IndexerFrame
 func (f *fakeIndexer) batch(stream grpc.BidiStreamingServer[oiv1.PublisherFrame, oiv1.IndexerFrame], b *oiv1.Batch, seen uint64) (*oiv1.IndexerFrame, error) {
 	f.batches++
 	var frame []byte
-	for uint64(len(frame)) < b.FrameBytes {
+	for last := false; !last && (b.Alone || uint64(len(frame)) < b.FrameBytes); {
 		in, err := stream.Recv()
 		if err != nil {
 			return nil, err
 		}
 		frame = append(frame, in.GetChunk().GetData()...)
+		last = in.GetChunk().GetLast()
+	}
+	if b.Alone {
+		f.alones++
 	}
 	o, err := envelope.Parse(b.Manifest)
 	check(f.t, err)

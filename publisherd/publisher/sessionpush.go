@@ -65,7 +65,7 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 	s.reach = h.Revision
 	d := &drafter{
 		p: s.p, journal: col.journal, agreed: a, source: col.source, cache: col.cache, encoder: encoder,
-		limits: s.welcome.Limits, target: h.Revision, report: new(Result),
+		limits: s.welcome.Limits, target: h.Revision, report: new(Result), one: make(chan struct{}, 1),
 	}
 	defer func() {
 		report.OutOfScope += d.report.OutOfScope
@@ -85,6 +85,9 @@ func (s *session) deliver(ctx context.Context, a agreement, c cursor, d *drafter
 			var err error
 			if c, err = s.deliverOne(ctx, a, c, dr, report); err != nil {
 				return err
+			}
+			if dr.alone != nil {
+				d.giveBack()
 			}
 		}
 		return nil
@@ -157,6 +160,9 @@ func leavesOf(k translog.LeafKey, journalEpoch uint64, items []offered) [][32]by
 }
 
 func (s *session) sendBatch(ctx context.Context, series string, manifest *envelope.Object, dr *draft) error {
+	if dr.alone != nil {
+		return s.sendAlone(ctx, series, manifest, dr)
+	}
 	err := s.send(ctx, &oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Batch{Batch: &oiv1.Batch{
 		Series: series, Manifest: manifest.Raw, FrameBytes: uint64(len(dr.frame)),
 		ItemsBytes: uint64(dr.itemsBytes), RawBytes: uint64(dr.rawBytes),
@@ -257,16 +263,14 @@ func (s *session) take(a agreement, manifest *envelope.Object, p pendingBatch, a
 		Manifest: manifest.Raw, Committed: committed, Receipt: accepted.Receipt.ID, IssuedAt: envelope.At(accepted.Receipt.IssuedAt),
 		Through: m.Through, TreeSize: accepted.Own.Size,
 	}
-	note := s.note
-	if accepted.Own == accepted.Tree {
-		note = answer.Committed.Note
-	}
+	tree, note := s.grown(accepted, answer.Committed.Note)
 	c, err := a.accept(stored, m, p.Items, decided, note, s.reach)
 	if err != nil {
 		return c, err
 	}
-	s.tree, s.note = accepted.Tree, note
+	s.tree, s.note = tree, note
 	report.add(accepted, p.Items, decided)
+	report.TreeSize = tree.Size // of the log that lives
 	return c, nil
 }
 
@@ -317,12 +321,18 @@ func (s *session) evaluate(a agreement, manifest *envelope.Object, m translog.Ma
 	if err != nil {
 		return nil, err
 	}
-	e := expected(s.p.local.Name(), s.peer, s.p.trust, a.rel, pair, manifest, m)
+	log, err := logOf(s.peer, given.Note)
+	if err != nil {
+		return nil, err
+	}
+	e := expected(s.p.local.Name(), s.peer, log, s.p.trust, a.rel, pair, manifest, m)
 	e.Sent, e.Now = sent, s.p.now()
 	for _, d := range all {
 		e.Sets = append(e.Sets, evaluate.Decided{Op: d.op, LeafHash: d.leaf, Decision: d.decision})
 	}
-	e.Seen = s.tree
+	if e.Seen, err = s.seenOf(log); err != nil {
+		return nil, err
+	}
 	return evaluate.Batch(given, e)
 }
 

@@ -118,15 +118,15 @@ func (a agreement) inScope(pair grants.Pair) func(string) bool {
 }
 
 // settleRebind resolves a rebind of which no receipt is stored, by asking for
-// it again. One that is refused now is forgotten: what the indexer holds is
-// compared next.
+// it again. One that is refused for good is forgotten: what the indexer holds
+// is compared next.
 func (s *session) settleRebind(ctx context.Context, a agreement, report *Result) error {
 	p, err := a.pendingRebind(s.p.store)
 	if err != nil || p == nil {
 		return err
 	}
 	err = s.askRebind(ctx, a, *p, time.Time{}, report)
-	if refused := (*Refused)(nil); errors.As(err, &refused) {
+	if refused := (*Refused)(nil); errors.As(err, &refused) && refused.RetryMS == 0 {
 		s.p.log.Warn("rebind forgotten", "series", a.rel.Series, "error", err)
 		return nil
 	}
@@ -146,17 +146,28 @@ func (s *session) askRebind(ctx context.Context, a agreement, p pendingRebind, s
 		return err
 	}
 	if answer.Refused != nil {
-		return errors.Join(a.dropRebind(), refusedBy(answer.Refused))
+		refused := refusedBy(answer.Refused)
+		if answer.Refused.RetryMs > 0 { // it may have been applied before; it is asked for again
+			return refused
+		}
+		return errors.Join(a.dropRebind(), refused)
 	}
 	pair, err := s.p.pairOf(a.rel, p.GrantID)
 	if err != nil {
 		return err
 	}
-	e := expectedRebind(agreed(s.p.local.Name(), s.peer, s.p.trust, a.rel, pair), a.rel, p)
-	e.Sent, e.Now, e.Seen = sent, s.p.now(), s.tree
 	given, err := answerOf(answer)
 	if err != nil {
 		return s.violation("answer to a rebind: %v", err)
+	}
+	log, err := logOf(s.peer, given.Note)
+	if err != nil {
+		return err
+	}
+	e := expectedRebind(agreed(s.p.local.Name(), s.peer, log, s.p.trust, a.rel, pair), a.rel, p)
+	e.Sent, e.Now = sent, s.p.now()
+	if e.Seen, err = s.seenOf(log); err != nil {
+		return err
 	}
 	accepted, err := evaluate.Rebind(given, e)
 	if err != nil {
@@ -183,10 +194,7 @@ func (s *session) takeRebind(a agreement, pair grants.Pair, p pendingRebind, ans
 		Committed: committed, Receipt: accepted.Receipt.ID, IssuedAt: envelope.At(accepted.Receipt.IssuedAt),
 		Through: p.Cursor, TreeSize: accepted.Own.Size,
 	}
-	note := s.note
-	if accepted.Own == accepted.Tree {
-		note = answer.Committed.Note
-	}
+	tree, note := s.grown(accepted, answer.Committed.Note)
 	held := s.held[a.rel.Series]
 	wider, err := s.p.wider(a.rel, p.Before, pair)
 	if err != nil {
@@ -196,10 +204,10 @@ func (s *session) takeRebind(a agreement, pair grants.Pair, p pendingRebind, ans
 	if err != nil {
 		return err
 	}
-	s.tree, s.note = accepted.Tree, note
+	s.tree, s.note = tree, note
 	held.StateRoot, held.Receipt, held.BoundGrant = c.State[:], c.Receipt[:], p.GrantID[:]
 	report.Receipts = append(report.Receipts, accepted.Receipt.ID)
-	report.TreeSize = accepted.Tree.Size
+	report.TreeSize = tree.Size
 	return nil
 }
 
@@ -275,7 +283,11 @@ func (p *Publisher) verifyRebind(rel *Relationship, a *storedAnswer, now time.Ti
 	if err != nil {
 		return err
 	}
-	e := expectedRebind(agreed(p.local.Name(), peer, p.trust, rel, pair), rel, *a.Rebind)
+	log, err := logOf(peer, ans.Note)
+	if err != nil {
+		return err
+	}
+	e := expectedRebind(agreed(p.local.Name(), peer, log, p.trust, rel, pair), rel, *a.Rebind)
 	e.Now = now
 	_, err = evaluate.Rebind(ans, e)
 	return err

@@ -149,7 +149,7 @@ func (p *Publisher) takeAcknowledgement(v *Revocation, who *identity.Peer, wire 
 	if err != nil {
 		return nil, err
 	}
-	e, err := p.expectedAck(v, rel, who, wire.Entry)
+	e, keep, err := p.expectedAck(v, rel, who, wire)
 	if err != nil {
 		return nil, err
 	}
@@ -159,6 +159,7 @@ func (p *Publisher) takeAcknowledgement(v *Revocation, who *identity.Peer, wire 
 	if err != nil {
 		return nil, errors.Join(p.keepBadAnswer(rel, v.Signed.Object.Raw, wire), err)
 	}
+	done.Linked = done.Linked && keep
 	if done.Linked && done.Own == done.Tree {
 		if err := p.setLogTree(v.Indexer, wire.Note); err != nil {
 			return nil, err
@@ -191,28 +192,39 @@ func (p *Publisher) agreedWith(indexer envelope.Name, series string) (*Relations
 
 // expectedAck is what an acknowledgement has to match. It is under the newest
 // grant that the indexer has seen, which a renewal may have overtaken here.
-func (p *Publisher) expectedAck(v *Revocation, rel *Relationship, who *identity.Peer, entry []byte) (evaluate.ExpectedAck, error) {
+//
+// same is set if the acknowledgement stands in the log that was seen last. One
+// in another, before or after a rotation, is held against no tree, and is
+// therefore not linked to any.
+func (p *Publisher) expectedAck(v *Revocation, rel *Relationship, who *identity.Peer, wire *oiv1.Acknowledged) (e evaluate.ExpectedAck, same bool, err error) {
 	var body translog.Entry
-	o, err := envelope.Parse(entry)
+	o, err := envelope.Parse(wire.Entry)
 	if err == nil {
 		err = o.DecodeBody(&body)
 	}
 	if err != nil {
-		return evaluate.ExpectedAck{}, fmt.Errorf("%w: %w", ErrProtocol, err)
+		return e, false, fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
 	pair, err := p.pairOf(rel, body.GrantID)
 	if err != nil {
-		return evaluate.ExpectedAck{}, fmt.Errorf("%w: %w", ErrProtocol, err)
+		return e, false, fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
 	tree, _, err := p.logTree(v.Indexer)
 	if err != nil {
-		return evaluate.ExpectedAck{}, err
+		return e, false, err
+	}
+	log, err := logOf(who, wire.Note)
+	if err != nil {
+		return e, false, err
+	}
+	if same = tree.Origin == "" || tree.Origin == log.Origin; !same {
+		tree = translog.Tree{}
 	}
 	standings, err := p.standings(rel)
 	return evaluate.ExpectedAck{
-		Agreed: agreed(p.local.Name(), who, p.trust, rel, pair), Grant: pair.Grant, Revocation: v.Signed,
+		Agreed: agreed(p.local.Name(), who, log, p.trust, rel, pair), Grant: pair.Grant, Revocation: v.Signed,
 		Standings: standings, Now: p.now(), Seen: tree,
-	}, err
+	}, same, err
 }
 
 // standings are where a series may have stood when it was revoked: at the last

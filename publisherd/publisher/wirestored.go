@@ -75,7 +75,15 @@ func (p *Publisher) expectedOf(rel *Relationship, a *storedAnswer, now time.Time
 	if err != nil {
 		return evaluate.Expected{}, err
 	}
-	e := expected(p.local.Name(), peer, p.trust, rel, pair, manifest, m)
+	ans, err := a.answer()
+	if err != nil {
+		return evaluate.Expected{}, err
+	}
+	log, err := logOf(peer, ans.Note)
+	if err != nil {
+		return evaluate.Expected{}, err
+	}
+	e := expected(p.local.Name(), peer, log, p.trust, rel, pair, manifest, m)
 	e.Now = now
 	e.Sets, err = p.storedSets(a)
 	return e, err

@@ -60,12 +60,17 @@ func run(t *testing.T) *running {
 	return &running{l, server.URL, l.VerifierKey()}
 }
 
+// step is how many entries are committed at once.
+const step = 8192
+
 // growTo commits entries until the log has size, and publishes that.
 func (r *running) growTo(t *testing.T, size int64) {
 	t.Helper()
 	ctx := context.Background()
-	if err := r.log.Commit(ctx, &proposal{n: size - int64(r.log.Released().Tree.Size)}); err != nil {
-		t.Fatal(err)
+	for n := size - int64(r.log.Released().Tree.Size); n > 0; n -= step {
+		if err := r.log.Commit(ctx, &proposal{n: min(n, step)}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := r.log.Publish(ctx); err != nil {
 		t.Fatal(err)

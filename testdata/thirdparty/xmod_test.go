@@ -112,7 +112,10 @@ func (c *xmodClient) records(tree tlog.Tree) (all [][]byte, err error) {
 
 // TestXModVerifiesTheLog proves every record under every tree, and each tree
 // from each before it.
-func TestXModVerifiesTheLog(t *testing.T) {
+func TestXModVerifiesTheLog(t *testing.T) { verifyByXMod(t, sizes, 1) }
+
+// verifyByXMod proves every stride-th record.
+func verifyByXMod(t *testing.T, sizes []int64, stride int) {
 	r := run(t)
 	v, err := note.NewVerifier(r.vkey)
 	if err != nil {
@@ -145,7 +148,9 @@ func TestXModVerifiesTheLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n, record := range records {
-			checkRecord(t, c, tree, hashes, int64(n), record)
+			if n%stride == 0 || n == len(records)-1 {
+				checkRecord(t, c, tree, hashes, int64(n), record)
+			}
 		}
 	}
 }

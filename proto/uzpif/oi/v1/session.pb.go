@@ -648,10 +648,16 @@ type Welcome struct {
 	Nonce []byte `protobuf:"bytes,6,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	// note is the newest checkpoint note of the log.
 	Note []byte `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
-	// consistency proves that the tree of note continues that of Hello.note.
+	// consistency proves that the tree of note continues that of Hello.note. If
+	// the log was rotated since, it proves that the tree with which the log of
+	// Hello.note ended does.
 	Consistency [][]byte `protobuf:"bytes,8,rep,name=consistency,proto3" json:"consistency,omitempty"`
 	// series tells the newest grant and policy that the indexer has seen.
-	Series        []*SeriesSeen `protobuf:"bytes,9,rep,name=series,proto3" json:"series,omitempty"`
+	Series []*SeriesSeen `protobuf:"bytes,9,rep,name=series,proto3" json:"series,omitempty"`
+	// lineage leads back to the log of Hello.note, if the log was rotated since:
+	// the signed checkpoint of note, then the last of each log in between, the
+	// newest first. Each says how the log before it ended.
+	Lineage       [][]byte `protobuf:"bytes,10,rep,name=lineage,proto3" json:"lineage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -749,6 +755,13 @@ func (x *Welcome) GetSeries() []*SeriesSeen {
 	return nil
 }
 
+func (x *Welcome) GetLineage() [][]byte {
+	if x != nil {
+		return x.Lineage
+	}
+	return nil
+}
+
 // Limits are what the indexer accepts.
 type Limits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -759,7 +772,10 @@ type Limits struct {
 	// batch_bytes is the most octets of one batch before compression.
 	BatchBytes uint64 `protobuf:"varint,3,opt,name=batch_bytes,json=batchBytes,proto3" json:"batch_bytes,omitempty"`
 	// page_bytes is the largest payload of one page.
-	PageBytes     uint64 `protobuf:"varint,4,opt,name=page_bytes,json=pageBytes,proto3" json:"page_bytes,omitempty"`
+	PageBytes uint64 `protobuf:"varint,4,opt,name=page_bytes,json=pageBytes,proto3" json:"page_bytes,omitempty"`
+	// alone_bytes is the largest payload that may share a batch; a larger one
+	// travels alone. 0: no page does.
+	AloneBytes    uint64 `protobuf:"varint,5,opt,name=alone_bytes,json=aloneBytes,proto3" json:"alone_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -818,6 +834,13 @@ func (x *Limits) GetBatchBytes() uint64 {
 func (x *Limits) GetPageBytes() uint64 {
 	if x != nil {
 		return x.PageBytes
+	}
+	return 0
+}
+
+func (x *Limits) GetAloneBytes() uint64 {
+	if x != nil {
+		return x.AloneBytes
 	}
 	return 0
 }
@@ -1742,7 +1765,11 @@ type Batch struct {
 	// after decompression; the payloads follow it, one after the other.
 	ItemsBytes uint64 `protobuf:"varint,4,opt,name=items_bytes,json=itemsBytes,proto3" json:"items_bytes,omitempty"`
 	// raw_bytes is the length of the whole frame after decompression.
-	RawBytes      uint64 `protobuf:"varint,5,opt,name=raw_bytes,json=rawBytes,proto3" json:"raw_bytes,omitempty"`
+	RawBytes uint64 `protobuf:"varint,5,opt,name=raw_bytes,json=rawBytes,proto3" json:"raw_bytes,omitempty"`
+	// alone is set for a batch of one page that is too large for any other. Both
+	// sides pass its frame on as it is made: frame_bytes is 0, since nobody knows
+	// it yet, and the last Chunk says so.
+	Alone         bool `protobuf:"varint,6,opt,name=alone,proto3" json:"alone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1812,10 +1839,19 @@ func (x *Batch) GetRawBytes() uint64 {
 	return 0
 }
 
+func (x *Batch) GetAlone() bool {
+	if x != nil {
+		return x.Alone
+	}
+	return false
+}
+
 // Chunk is the next piece of a batch's frame.
 type Chunk struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Data  []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	// last is set on the last Chunk of a batch of a page alone, and there only.
+	Last          bool `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1855,6 +1891,13 @@ func (x *Chunk) GetData() []byte {
 		return x.Data
 	}
 	return nil
+}
+
+func (x *Chunk) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
 }
 
 // Items lists what a batch offers, by ascending revision.
@@ -2515,7 +2558,7 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\x05Hello\x12\x1a\n" +
 	"\bversions\x18\x01 \x03(\tR\bversions\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12\x12\n" +
-	"\x04note\x18\x03 \x01(\fR\x04note\"\xa0\x02\n" +
+	"\x04note\x18\x03 \x01(\fR\x04note\"\xba\x02\n" +
 	"\aWelcome\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12+\n" +
@@ -2525,7 +2568,9 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\x05nonce\x18\x06 \x01(\fR\x05nonce\x12\x12\n" +
 	"\x04note\x18\a \x01(\fR\x04note\x12 \n" +
 	"\vconsistency\x18\b \x03(\fR\vconsistency\x12/\n" +
-	"\x06series\x18\t \x03(\v2\x17.uzpif.oi.v1.SeriesSeenR\x06series\"\x8a\x01\n" +
+	"\x06series\x18\t \x03(\v2\x17.uzpif.oi.v1.SeriesSeenR\x06series\x12\x18\n" +
+	"\alineage\x18\n" +
+	" \x03(\fR\alineage\"\xab\x01\n" +
 	"\x06Limits\x12\x1f\n" +
 	"\vchunk_bytes\x18\x01 \x01(\rR\n" +
 	"chunkBytes\x12\x1f\n" +
@@ -2534,7 +2579,9 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\vbatch_bytes\x18\x03 \x01(\x04R\n" +
 	"batchBytes\x12\x1d\n" +
 	"\n" +
-	"page_bytes\x18\x04 \x01(\x04R\tpageBytes\"\x80\x01\n" +
+	"page_bytes\x18\x04 \x01(\x04R\tpageBytes\x12\x1f\n" +
+	"\valone_bytes\x18\x05 \x01(\x04R\n" +
+	"aloneBytes\"\x80\x01\n" +
 	"\n" +
 	"SeriesSeen\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12+\n" +
@@ -2606,7 +2653,7 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x16\n" +
 	"\x06format\x18\x03 \x01(\rR\x06format\x12\x10\n" +
-	"\x03url\x18\x04 \x01(\tR\x03url\"\x9a\x01\n" +
+	"\x03url\x18\x04 \x01(\tR\x03url\"\xb0\x01\n" +
 	"\x05Batch\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x1a\n" +
 	"\bmanifest\x18\x02 \x01(\fR\bmanifest\x12\x1f\n" +
@@ -2614,9 +2661,11 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"frameBytes\x12\x1f\n" +
 	"\vitems_bytes\x18\x04 \x01(\x04R\n" +
 	"itemsBytes\x12\x1b\n" +
-	"\traw_bytes\x18\x05 \x01(\x04R\brawBytes\"\x1b\n" +
+	"\traw_bytes\x18\x05 \x01(\x04R\brawBytes\x12\x14\n" +
+	"\x05alone\x18\x06 \x01(\bR\x05alone\"/\n" +
 	"\x05Chunk\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"0\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\bR\x04last\"0\n" +
 	"\x05Items\x12'\n" +
 	"\x05items\x18\x01 \x03(\v2\x11.uzpif.oi.v1.ItemR\x05items\"\xac\x01\n" +
 	"\x04Item\x12\x1f\n" +

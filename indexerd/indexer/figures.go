@@ -1,0 +1,28 @@
+package indexer
+
+import (
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/translog"
+	"github.com/uzpif-oi/uzpif-oi/translog/witness"
+)
+
+// Figures are what an operator watches.
+type Figures struct {
+	Log          translog.Stats
+	Publications translog.Publications
+	Witnesses    []witness.State // none without a policy
+	Sessions     int
+	Store        durable.Metrics
+	Disk         durable.Disk
+}
+
+// Figures reads them all; it costs some microseconds, and waits for nobody.
+func (x *Indexer) Figures() (Figures, error) {
+	f := Figures{Log: x.tlog.Stats(), Publications: x.tlog.Publications(), Sessions: x.sessions.count(), Disk: x.store.Disk()}
+	if x.cfg.Witnesses != nil {
+		f.Witnesses = x.cfg.Witnesses.States()
+	}
+	var err error
+	f.Store, err = x.store.Metrics()
+	return f, err
+}

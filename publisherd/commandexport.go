@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/uzpif-oi/uzpif-oi/content"
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
+	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
+)
+
+func newExport(a *app) *cobra.Command {
+	var o publisher.ExportOptions
+	var format, at string
+	c := &cobra.Command{
+		Use:   "export NAME --format tct|scp --out FOLDER",
+		Short: "Write a collection as files that a web server can hand out, with their sitemap",
+		Long: "Export writes all pages of a collection in one of the formats, for a web server to hand out. Done\n" +
+			"again to the same folder it writes what has changed: of tct those files, of scp a delta. The same\n" +
+			"pages give the same octets. Each file is replaced as a whole, the sitemap last, so that who reads\n" +
+			"meanwhile finds what fits together. It says what the format loses of the pages.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.Format, err = content.ParseFormat(format); err != nil {
+				return cli.With(cli.Usage, err)
+			}
+			if o.Generated = time.Now(); at != "" {
+				if o.Generated, err = time.Parse(time.RFC3339, at); err != nil {
+					return cli.Errorf(cli.Usage, "--generated %.40q: want a time such as 2026-01-02T15:04:05Z", at)
+				}
+			}
+			s, err := publisher.ReadSource(a.dir, args[0])
+			if err != nil {
+				return err
+			}
+			report, err := s.Export(cmd.Context(), a.dir, o)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return cli.PrintJSON(cmd.OutOrStdout(), report)
+			}
+			printExport(cmd.OutOrStdout(), report)
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&format, "format", "", "tct (Collaboration Tunnel) or scp (Site Content Protocol)")
+	f.StringVar(&o.Dir, "out", "", "folder to write to: empty, or with an earlier export")
+	f.StringVar(&o.BaseURL, "base-url", "", "URL by which the folder is handed out; the collection's own if it is not named")
+	f.BoolVar(&o.SkipBroken, "skip-broken", false, "leave out pages that cannot be read")
+	f.StringVar(&at, "generated", "", "scp: time that the export carries, RFC 3339; now if it is not named")
+	f.BoolVar(&o.Snapshot, "snapshot", false, "scp: write the full state, and no delta")
+	f.StringVar(&o.Section, "section", "", "scp: name of the section; the collection's if it is not named")
+	f.StringVar(&o.Nginx, "nginx", "", "tct: folder, not that of --out, for a configuration of nginx")
+	f.BoolVar(&o.KeepListings, "keep-listings", false, "tct: export pages that only list others as well")
+	c.MarkFlagRequired("format")
+	c.MarkFlagRequired("out")
+	return c
+}
+
+func printExport(w io.Writer, r publisher.ExportReport) {
+	fmt.Fprintf(w, "%s as %s to %s: %d pages, %d written, %d removed\n", r.Collection, r.Format, r.Dir, r.Pages, r.Written, r.Removed)
+	if r.File != "" {
+		fmt.Fprintf(w, "%s %s\n", r.Type, r.File)
+	}
+	for _, l := range slices.Sorted(maps.Keys(r.Lost)) {
+		fmt.Fprintf(w, "lost: %s (%d pages)\n", l, r.Lost[l])
+	}
+	for _, u := range r.Listings {
+		fmt.Fprintf(w, "left out, it only lists others: %s\n", u)
+	}
+	for _, k := range r.Skipped {
+		fmt.Fprintf(w, "skipped %s: %s\n", k.Location, k.Reason)
+	}
+}

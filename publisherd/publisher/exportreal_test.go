@@ -1,0 +1,36 @@
+//go:build system
+
+package publisher
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Pages that others wrote come back from both formats.
+func TestPagesComeBackFromAnExportOnCppreference(t *testing.T) {
+	if n := newRoundTrip(t, "/usr/share/cppreference/doc/html/en").run(); n < 4000 {
+		t.Errorf("%d pages", n)
+	}
+}
+
+func TestRealPagesOfNodeComeBackFromAnExport(t *testing.T) {
+	files, err := filepath.Glob("/usr/share/doc/nodejs/api/*.html") // Markdown of the same pages is beside them
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(f)), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := newRoundTrip(t, dir).run(); n < 50 {
+		t.Errorf("%d pages", n)
+	}
+}

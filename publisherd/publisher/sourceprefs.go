@@ -1,0 +1,101 @@
+package publisher
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/uzpif-oi/uzpif-oi/content"
+	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+)
+
+// What a source says about purposes narrows what a grant over it allows, and
+// never widens it. It stands in sources/NAME.preferences.json, as the last scan
+// that read it found it: a grant is not signed for a purpose that the source
+// denies, and under one that was signed before nothing is offered until it is
+// renewed without that purpose, or revoked
+// (TestADeniedPurposeWithholdsTheGrant).
+
+// A preference is one statement as the file holds it.
+type preference struct {
+	Purpose string `json:"purpose"`
+	Allowed bool   `json:"allowed"`
+	Origin  string `json:"origin"`
+}
+
+func preferencesFile(dir, name string) string {
+	return filepath.Join(dir, "sources", name+".preferences.json")
+}
+
+// keepPreferences makes what a source states durable; nothing, if it states
+// nothing.
+func keepPreferences(dir, name string, p content.Preferences) error {
+	file := preferencesFile(dir, name)
+	all := []preference{}
+	for _, s := range p.Stated() {
+		all = append(all, preference{s.Purpose, s.Answer == content.Yes, s.Origin})
+	}
+	if len(all) == 0 {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	b, err := json.MarshalIndent(all, "", " ")
+	if err != nil {
+		return err
+	}
+	b = append(b, '\n')
+	if old, err := os.ReadFile(file); err == nil && string(old) == string(b) {
+		return nil
+	}
+	return durable.WriteFile(file, b, 0o644)
+}
+
+// readPreferences returns what a source was found to state.
+func readPreferences(dir, name string) (p content.Preferences, err error) {
+	b, err := os.ReadFile(preferencesFile(dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, nil
+	}
+	if err != nil {
+		return p, err
+	}
+	var all []preference
+	if err := json.Unmarshal(b, &all); err != nil {
+		return p, fmt.Errorf("%s: %w", preferencesFile(dir, name), err)
+	}
+	for _, s := range all {
+		a := content.No
+		if s.Allowed {
+			a = content.Yes
+		}
+		p.State(s.Purpose, a, s.Origin)
+	}
+	return p, nil
+}
+
+// withheld returns a *Refused if the source denies one of the purposes.
+func withheld(dir, collection string, purposes grants.Purposes) error {
+	p, err := readPreferences(dir, collection)
+	if err != nil {
+		return err
+	}
+	for _, d := range p.Denied() {
+		denied, err := grants.ParsePurposes([]string{d.Purpose})
+		if err != nil {
+			return err
+		}
+		for _, granted := range purposes {
+			if denied.Deny(granted) {
+				return &Refused{Reason: grants.ErrPurpose, Detail: fmt.Sprintf(
+					"collection %s denies %s, by %s; grant it without that purpose", collection, granted, d.Origin)}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package publisher
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/content/fetch"
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+)
+
+// product is what we are called in robots.txt, and agent in requests.
+const (
+	product = "uzpif-oi"
+	agent   = "publisherd (uzpif-oi; +https://github.com/uzpif-oi/uzpif-oi)"
+)
+
+// The bounds of how often a server is asked.
+const (
+	defaultInterval = 15 * time.Minute
+	minInterval     = time.Minute
+	maxInterval     = 24 * time.Hour
+	maxRate         = 100 // requests a second
+)
+
+// maxCredential bounds the file of a credential, in octets.
+const maxCredential = 8 << 10
+
+// Remote is what counts for a source whose location is a URL, in its own lines
+// of sources/NAME.yaml.
+type Remote struct {
+	// AllowOrigins are further origins that may be fetched from, and may lie in
+	// a private network or on this machine. A location on this machine is named
+	// by itself; one in a private network has to be named here.
+	AllowOrigins []string `yaml:"allow_origins,omitempty" json:"allow_origins,omitempty"`
+	// CredentialsFile and CredentialsEnv, of which one may be set, say where
+	// "Bearer TOKEN" or "Basic USER:PASSWORD" is kept. It is sent to the
+	// location's origin and to no other.
+	CredentialsFile string `yaml:"credentials_file,omitempty" json:"credentials_file,omitempty"`
+	CredentialsEnv  string `yaml:"credentials_env,omitempty" json:"credentials_env,omitempty"`
+	// Interval is how long run waits between two rounds, and a tenth more or
+	// less: 1m to 24h; empty is 15m.
+	Interval string `yaml:"interval,omitempty" json:"interval,omitempty"`
+	// Rate is how many requests a second each origin gets; 0 is 4.
+	Rate float64 `yaml:"rate,omitempty" json:"rate,omitzero"`
+	// IgnoreRobots passes robots.txt over, for servers of one's own.
+	IgnoreRobots bool `yaml:"ignore_robots,omitempty" json:"ignore_robots,omitzero"`
+}
+
+// isRemote reports whether the location is on a server.
+func (s Source) isRemote() bool {
+	scheme, _, ok := strings.Cut(s.Location, "://")
+	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
+}
+
+// origin is that of the location.
+func (s Source) origin() (string, error) { return fetch.Origin(s.Location) }
+
+func hostOf(rawURL string) (string, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Host == "" {
+		return "", fmt.Errorf("base URL %.200q has no host", rawURL)
+	}
+	return u.Host, nil
+}
+
+func (r *Remote) check(s Source) error {
+	said := len(r.AllowOrigins) > 0 || r.CredentialsFile != "" || r.CredentialsEnv != "" || r.Interval != "" || r.Rate != 0 || r.IgnoreRobots
+	switch {
+	case !s.isRemote() && said:
+		return errors.New("origins, credentials, an interval, a rate and robots.txt concern a location that is a URL, and this one is not")
+	case s.isRemote() && s.Kind == "site":
+		return errors.New("a site is a folder; of a server, this edition reads: tct, scp")
+	case r.CredentialsFile != "" && r.CredentialsEnv != "":
+		return errors.New("credentials are in a file or in the environment, not in both")
+	case !(r.Rate >= 0 && r.Rate <= maxRate):
+		return fmt.Errorf("rate %v: above 0, and at most %d requests a second", r.Rate, maxRate)
+	}
+	_, err := r.interval()
+	return err
+}
+
+// interval is how long to wait between two rounds.
+func (r *Remote) interval() (time.Duration, error) {
+	if r.Interval == "" {
+		return defaultInterval, nil
+	}
+	d, err := time.ParseDuration(r.Interval)
+	if err != nil || d < minInterval || d > maxInterval {
+		return 0, fmt.Errorf("interval %.40q: want a duration from %s to %s", r.Interval, minInterval, maxInterval)
+	}
+	return d, nil
+}
+
+// client makes the client of a source on a server.
+func (s Source) client(dir string) (*fetch.Client, error) {
+	own, err := s.origin()
+	if err != nil {
+		return nil, err
+	}
+	c := fetch.Config{UserAgent: agent, Allowed: s.AllowOrigins, Rate: s.Rate}
+	if isThisMachine(own) {
+		c.Allowed = append([]string{own}, c.Allowed...)
+	}
+	text, err := s.secret(dir)
+	if err != nil {
+		return nil, err
+	}
+	if text != "" {
+		credential, err := fetch.ParseCredential(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.secretPlace(), err)
+		}
+		c.Credentials = map[string]fetch.Credential{own: credential}
+	}
+	return fetch.New(c)
+}
+
+// isThisMachine reports whether an origin names this machine.
+func isThisMachine(origin string) bool {
+	u, err := url.Parse(origin)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (r *Remote) secretPlace() string {
+	if r.CredentialsFile != "" {
+		return "credentials file " + r.CredentialsFile
+	}
+	return "environment variable " + r.CredentialsEnv
+}
+
+// secret reads the credential; no error shows it. It is empty if there is none
+// to be sent.
+func (r *Remote) secret(dir string) (string, error) {
+	if r.CredentialsEnv != "" {
+		text, ok := os.LookupEnv(r.CredentialsEnv)
+		if !ok || text == "" {
+			return "", fmt.Errorf("%s is not set", r.secretPlace())
+		}
+		return text, nil
+	}
+	if r.CredentialsFile == "" {
+		return "", nil
+	}
+	path := r.CredentialsFile
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 {
+		return "", fmt.Errorf("%w: %s may be read by others than its owner; chmod 600", identity.ErrPermission, path)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxCredential+1))
+	if err != nil {
+		return "", err
+	}
+	if len(b) == 0 || len(b) > maxCredential {
+		return "", fmt.Errorf("%s: want 1 to %d octets", path, maxCredential)
+	}
+	return string(b), nil
+}
+
+// secretSum tells whether a credential is another than before.
+func (s Source) secretSum(dir string) ([32]byte, error) {
+	text, err := s.secret(dir)
+	return sha256.Sum256([]byte(text)), err
+}

@@ -1,0 +1,166 @@
+package translog
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable/durabletest"
+)
+
+// A held log has a group of one entry, number 2, on its way to the disk: a sync
+// of it has been called and does not return.
+type held struct {
+	*rig
+	answer  chan error
+	release func(error) // lets the sync return that
+}
+
+// eachHold runs f with the sync of the store's log held, and with that of the
+// high-water mark, of a log whose groups are open for what comes, and of one
+// whose groups are full with one proposal.
+func eachHold(t *testing.T, f func(t *testing.T, h held)) {
+	for _, tt := range []struct {
+		name, file string
+		maxGroup   int
+	}{
+		{"the store's log, and the next group open", ".log", 0},
+		{"the store's log, and the next group full", ".log", 1},
+		{"the mark, and the next group open", markFile(testVkey(t)), 0},
+		{"the mark, and the next group full", markFile(testVkey(t)), 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) { f(t, holdGroup(t, tt.file, tt.maxGroup)) })
+	}
+}
+
+func holdGroup(t *testing.T, file string, maxGroup int) held {
+	t.Helper()
+	d := durabletest.New()
+	r := open(t, d, func(c *Config) { c.MaxGroup = maxGroup })
+	r.grow(t, 2, true)
+	called, outcome := make(chan struct{}), make(chan error)
+	var once sync.Once
+	d.OnWrite(func(_ int64, op, path string) (err error) {
+		if op == durabletest.OpSync && strings.HasSuffix(path, file) {
+			once.Do(func() { close(called); err = <-outcome })
+		}
+		return err
+	})
+	h := held{rig: r, answer: make(chan error, 1), release: func(err error) { outcome <- err }}
+	go func() {
+		h.answer <- r.Commit(context.Background(), &proposal{n: 1, prepare: func(tx *Tx) error {
+			return tx.Batch().Set([]byte("first"), []byte("x"))
+		}})
+	}()
+	<-called
+	return h
+}
+
+// next commits an entry that sees the held group, and returns when it was
+// prepared.
+func (h held) next(t *testing.T) (answer chan error) {
+	t.Helper()
+	prepared := make(chan struct{})
+	answer = make(chan error, 1)
+	go func() {
+		answer <- h.Commit(context.Background(), &proposal{n: 1, prepare: func(tx *Tx) error {
+			defer close(prepared)
+			if v, err := tx.Batch().Get([]byte("first")); err != nil || string(v) != "x" || tx.NextIndex() != 3 {
+				t.Errorf("the next group reads %q, %v, and is at %d", v, err, tx.NextIndex())
+			}
+			return nil
+		}})
+	}()
+	select {
+	case <-prepared:
+	case <-time.After(10 * time.Second):
+		t.Error("nothing is prepared while a group is on its way")
+	}
+	return answer
+}
+
+// unchanged fails unless the log shows what it did before the held group.
+func (h held) unchanged(t *testing.T, answers ...chan error) {
+	t.Helper()
+	time.Sleep(20 * time.Millisecond) // for what must not happen
+	if size := h.Released().Tree.Size; size != 2 {
+		t.Errorf("released is size %d", size)
+	}
+	if size := h.Published().Tree.Size; size > 2 {
+		t.Errorf("published is size %d", size)
+	}
+	if _, err := h.store.Get(entryKey(3)); !errors.Is(err, durable.ErrNotFound) && !errors.Is(err, durable.ErrFailed) {
+		t.Errorf("the next group was begun: %v", err)
+	}
+	for _, a := range answers {
+		select {
+		case err := <-a:
+			t.Errorf("answered: %v", err)
+			a <- err // for whoever waits for it
+		default:
+		}
+	}
+}
+
+func TestTheNextGroupIsMadeReadyDuringASync(t *testing.T) {
+	eachHold(t, func(t *testing.T, h held) {
+		defer h.close(t)
+		second := h.next(t)
+		h.unchanged(t, h.answer, second)
+		h.release(nil)
+		if err := errors.Join(<-h.answer, <-second); err != nil {
+			t.Error(err)
+		}
+		if size := h.Released().Tree.Size; size != 4 {
+			t.Errorf("released is size %d, want 4", size)
+		}
+	})
+}
+
+func TestAFailedSyncEndsTheNextGroupToo(t *testing.T) {
+	eachHold(t, func(t *testing.T, h held) {
+		second := h.next(t)
+		h.unchanged(t, h.answer, second)
+		h.release(errors.New("the disk is broken"))
+		for _, a := range []chan error{h.answer, second} {
+			if err := <-a; !errors.Is(err, ErrFailed) || !errors.Is(err, durable.ErrFailed) {
+				t.Errorf("Commit = %v", err)
+			}
+		}
+		<-h.Done()
+		h.unchanged(t)
+		if err := h.Log.Close(); !errors.Is(err, ErrFailed) {
+			t.Errorf("Close = %v", err)
+		}
+	})
+}
+
+// TestNothingElseHappensDuringASync: who asks for something else than a commit
+// gets it when the group has arrived.
+func TestNothingElseHappensDuringASync(t *testing.T) {
+	for name, ask := range map[string]func(*Log) error{
+		"publish": func(l *Log) error { return l.Publish(context.Background()) },
+		"close":   func(l *Log) error { return l.Close() },
+		"freeze":  func(l *Log) error { l.Freeze(); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachHold(t, func(t *testing.T, h held) {
+				defer h.close(t)
+				asked := make(chan error, 1)
+				go func() { asked <- ask(h.Log) }()
+				h.unchanged(t, h.answer, asked)
+				h.release(nil)
+				if err := errors.Join(<-h.answer, <-asked); err != nil {
+					t.Error(err)
+				}
+				if size := h.Released().Tree.Size; size != 3 {
+					t.Errorf("released is size %d, want 3", size)
+				}
+			})
+		})
+	}
+}
