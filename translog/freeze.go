@@ -17,13 +17,9 @@ func (l *Log) Freeze() {
 	}
 }
 
-// frozen is what is left of run after Freeze.
+// frozen is what is left of run after Freeze. What was on its way has settled,
+// and what witnesses were looking at is never shown.
 func (l *Log) frozen() {
-	if l.flight != nil { // what witnesses are looking at is never shown
-		l.ground()
-		<-l.cosigned
-		l.flight, l.ground = nil, nil
-	}
 	for {
 		select {
 		case <-l.stop:

@@ -16,9 +16,9 @@ const retained = 8 << 20
 // must be closed, and holds at most 4 GiB.
 type Batch struct {
 	source
-	b       *pebble.Batch
-	ended   bool
-	waiting bool // between Begin and Wait
+	b      *pebble.Batch
+	ended  bool
+	synced chan error // what came of the sync; nil but between Begin and Wait
 }
 
 // NewBatch begins a batch.
@@ -66,17 +66,28 @@ func (b *Batch) Begin() error {
 		return fmt.Errorf("commit: %w", ErrClosed)
 	}
 	b.ended = true
-	b.waiting = true
-	return b.outcome(b.s.do(func() error { return b.s.db.ApplyNoSyncWait(b.b, pebble.Sync) }))
+	if err := b.s.Err(); err != nil {
+		return b.outcome(err)
+	}
+	begun, synced, inner := make(chan error, 1), make(chan error, 1), b.b
+	b.synced = synced
+	go b.s.guarded(func() {
+		err := b.s.db.ApplyNoSyncWait(inner, pebble.Sync)
+		begun <- err
+		if err == nil {
+			synced <- inner.SyncWait()
+		}
+	})
+	return b.outcome(b.s.await(begun))
 }
 
-// Wait is the second half: it returns nil once every change is durable. Batches
-// that were begun one after the other become durable in that order. It may be
-// called by another goroutine than Begin.
+// Wait is the second half, behind a Begin that returned nil: it returns nil once
+// every change is durable. Batches that were begun one after the other become
+// durable in that order. It may be called by another goroutine than Begin.
 func (b *Batch) Wait() error {
-	err := b.outcome(b.s.do(b.b.SyncWait))
+	err := b.outcome(b.s.await(b.synced))
 	if err == nil {
-		b.waiting = false
+		b.synced = nil
 		b.s.guard.room.committed()
 	}
 	return err
@@ -96,7 +107,7 @@ func (b *Batch) outcome(err error) error {
 
 // Close frees the batch. Without a Commit its changes are gone.
 func (b *Batch) Close() error {
-	if b.b == nil || b.waiting || b.s.guard.err() != nil {
+	if b.b == nil || b.synced != nil || b.s.guard.err() != nil {
 		return nil // the batch may still be Pebble's
 	}
 	err := b.b.Close()

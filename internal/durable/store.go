@@ -182,17 +182,25 @@ func (s *Store) do(f func() error) error {
 		return err
 	}
 	done := make(chan error, 1)
-	go func() {
-		defer func() {
-			if p := recover(); p != nil {
-				s.guard.fail(recovered(p))
-			}
-		}()
-		done <- f()
+	go s.guarded(func() { done <- f() })
+	return s.await(done)
+}
+
+// guarded runs f, in which a panic of Pebble is a failure of the store.
+func (s *Store) guarded(f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.guard.fail(recovered(p))
+		}
 	}()
+	f()
+}
+
+// await waits for done or for the failure of the store.
+func (s *Store) await(done <-chan error) error {
 	select {
 	case err := <-done:
-		// A failure that came first counts, whatever f made of it.
+		// A failure that came first counts, whatever was made of it.
 		if failure := s.guard.err(); failure != nil {
 			return failure
 		}

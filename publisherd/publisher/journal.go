@@ -113,8 +113,8 @@ func (j journal) edit() (*edit, error) {
 }
 
 // put takes a page of a scan in: it gets a new revision if its fingerprint or
-// format is new, and only a note of its source's octets if it is not. It
-// reports whether there was a change.
+// format is new, and only a note of its octets if it is not. It reports
+// whether there was a change.
 func (e *edit) put(p content.Page, now time.Time) (bool, error) {
 	h := urlHash(p.URL)
 	old, known, err := e.j.page(e.batch, h)
@@ -125,7 +125,9 @@ func (e *edit) put(p content.Page, now time.Time) (bool, error) {
 		URL: p.URL, Location: p.Location, Source: p.SourceHash, Digest: p.Digest, Fingerprint: p.Fingerprint,
 		Format: uint8(p.Format), Size: len(p.Payload), Revision: old.Revision, Modified: envelope.At(now),
 	}
-	same := known && !old.Deleted && old.Fingerprint == row.Fingerprint && old.Format == row.Format && old.Digest == row.Digest
+	// Times alone make no revision, although they stand in some payloads: an
+	// indexer that has the page keeps it as it is, another gets it as it is now.
+	same := known && !old.Deleted && old.Fingerprint == row.Fingerprint && old.Format == row.Format
 	if same {
 		row.Modified = old.Modified
 		return false, e.set(h, row)

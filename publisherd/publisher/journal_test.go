@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
+	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
@@ -161,6 +163,19 @@ func TestAnOtherSourceOfTheSameWordsIsNoChange(t *testing.T) {
 	row := j.mustPage(t, p.URL)
 	if row.Revision != 1 || row.Source != p.SourceHash {
 		t.Errorf("revision %d of source %s", row.Revision, row.Source)
+	}
+}
+
+func TestTimesAloneMakeNoRevision(t *testing.T) {
+	j := newTestJournal(t)
+	p := testPage("https://a.test/", "index.html", "A")
+	j.mustPut(t, p)
+	p.Payload = append(p.Payload, " at another time"...)
+	p.Digest = sha256.Sum256(p.Payload)
+	j.mustPut(t, p)
+	row := j.mustPage(t, p.URL)
+	if row.Revision != 1 || row.Digest != envelope.Hash(p.Digest) || row.Size != len(p.Payload) {
+		t.Errorf("revision %d, digest %s, size %d: want the first revision, and the payload as it is now", row.Revision, row.Digest, row.Size)
 	}
 }
 
