@@ -59,9 +59,15 @@ func VerifyInclusion(index, size uint64, leafHash [32]byte, path [][32]byte, roo
 // from. The tree of size 0 has the empty root, and everything goes on from it;
 // a tree goes on from itself with an empty path. Errors: ErrProof.
 func VerifyConsistency(from, to uint64, path [][32]byte, fromRoot, toRoot [32]byte) error {
-	// Package merkle takes any root for that of size 0.
+	// Package merkle takes any root for that of size 0, or nothing at all.
 	if from == 0 && fromRoot != emptyRoot() || to == 0 && toRoot != emptyRoot() {
 		return fmt.Errorf("%w: size 0 with another root than that of the empty tree", ErrProof)
+	}
+	if from == 0 {
+		if len(path) > 0 {
+			return fmt.Errorf("%w: from size 0 to %d: %d hashes, want none", ErrProof, to, len(path))
+		}
+		return nil
 	}
 	if err := proof.VerifyConsistency(rfc6962.DefaultHasher, from, to, slicesOf(path), fromRoot[:], toRoot[:]); err != nil {
 		return fmt.Errorf("%w: from size %d to %d: %w", ErrProof, from, to, err)

@@ -207,6 +207,9 @@ func (t tree) consistency(from, to uint64) ([][32]byte, error) {
 	if to > t.size {
 		return nil, fmt.Errorf("size %d of a tree of size %d", to, t.size)
 	}
+	if from == 0 {
+		return [][32]byte{}, nil // everything goes on from the empty tree
+	}
 	n, err := proof.Consistency(from, to)
 	if err != nil {
 		return nil, err
