@@ -110,8 +110,8 @@ func (s *Source) Check() error {
 	return root.Close()
 }
 
-// Run returns the last run that Pages began, with its counts, its warnings and
-// what the site says about purposes; nil before, and for a folder.
+// Run returns the last run that Pages began, with its warnings and what the
+// site says about purposes; nil before. Counts it has of a source at a URL only.
 func (s *Source) Run() *Run { return s.run }
 
 // Pages yields the pages by ascending location: the M-URL, or the path below
@@ -133,6 +133,7 @@ func (s *Source) Pages(
 		s.run = s.agent.Sync(sourceMemory{s.config.Memory, s.agent.config, known}, skip)
 		return s.run.Pages(ctx)
 	}
+	s.run = new(Run)
 	return func(yield func(content.Page, error) bool) {
 		if err := s.files(ctx, known, skip, yield); err != nil {
 			yield(content.Page{}, err)
@@ -230,6 +231,9 @@ func (s *Source) files(
 		return err
 	}
 	defer root.Close()
+	if err := s.readPolicy(root); err != nil {
+		return err
+	}
 	items, err := s.located(root, sitemap, skip)
 	if err != nil {
 		return err
@@ -253,6 +257,29 @@ func (s *Source) files(
 			return nil
 		}
 	}
+	return nil
+}
+
+// readPolicy reads the policy that lies in the folder, if there is one. One that
+// cannot be read ends the run: what it denies is not known.
+func (s *Source) readPolicy(root *os.Root) error {
+	file, err := root.Open(PolicyFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("policy descriptor: %w", err)
+	}
+	defer file.Close()
+	policy, odd, err := ReadPolicy(file)
+	if err != nil {
+		return fmt.Errorf("policy descriptor %s: %w", PolicyFile, err)
+	}
+	for _, o := range odd {
+		s.run.warn("policy descriptor %s: %s", PolicyFile, o)
+	}
+	s.run.Policy, s.run.PolicyURL = policy, s.config.BaseURL+PolicyFile
+	s.run.Preferences.Join(policy.Preferences(s.run.PolicyURL))
 	return nil
 }
 

@@ -267,3 +267,32 @@ func TestASourceThatMakesNoSenseIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestThePolicyOfAFolderIsHeard(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	exportTo(t, tct.ExportConfig{Dir: dir, Policy: &tct.Policy{Profile: tct.PolicyProfile, Version: 1, AllowAITrain: content.No}}, site())
+	s, err := tct.NewSource(tct.SourceConfig{Location: dir, BaseURL: base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() (pages int, err error) {
+		for _, err = range s.Pages(t.Context(), nil, nil) {
+			if err == nil {
+				pages++
+			}
+		}
+		return pages, err
+	}
+	if pages, err := read(); err != nil || pages != len(site()) {
+		t.Fatalf("%d pages, %v", pages, err)
+	}
+	if denied := s.Run().Preferences.Denied(); len(denied) != 1 || denied[0].Purpose != content.PurposeAITrain || s.Run().PolicyURL != base+tct.PolicyFile {
+		t.Errorf("denied %v, by %q", denied, s.Run().PolicyURL)
+	}
+	if err := os.WriteFile(filepath.Join(dir, tct.PolicyFile), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if pages, err := read(); !errors.Is(err, tct.ErrPolicy) || pages != 0 {
+		t.Errorf("with a policy that cannot be read: %d pages, %v", pages, err)
+	}
+}

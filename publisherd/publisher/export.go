@@ -194,7 +194,7 @@ func (x *exporter) tctConfig() tct.ExportConfig {
 	c := tct.ExportConfig{
 		Dir: x.o.Dir, Mapping: tct.Mapping{Base: x.o.BaseURL}, KeepListings: x.o.KeepListings, Nginx: x.o.Nginx,
 	}
-	if t, ok := x.source.(*tctReader); ok && t.Run().PolicyURL != "" {
+	if t, ok := x.source.(teller); ok && t.Run().PolicyURL != "" {
 		policy := t.Run().Policy
 		c.Policy = &policy
 	}

@@ -54,6 +54,9 @@ type tctReader struct {
 	memory *sitemapMemory
 }
 
+// A teller is a reader whose source may say something about purposes.
+type teller interface{ Run() *tct.Run }
+
 // recall tells the reader what is settled; nil if nothing is.
 func (r *tctReader) recall(s *settled) {
 	*r.memory = sitemapMemory{}
@@ -147,7 +150,7 @@ func (s *scanner) settle() error {
 // state keeps what the source says about purposes, before the first of its
 // pages is in the journal.
 func (s *scanner) state() error {
-	t, ok := s.source.(*tctReader)
+	t, ok := s.source.(teller)
 	if !ok || s.stated || s.keep == nil {
 		return nil
 	}

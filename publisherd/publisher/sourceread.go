@@ -187,7 +187,7 @@ func (s Source) Scan(ctx context.Context, dir string, each func(ScanLine) error)
 			return sum, err
 		}
 	}
-	if t, ok := r.(*tctReader); ok {
+	if t, ok := r.(teller); ok {
 		sum.Warnings = append(sum.Warnings, t.Run().Warnings...)
 		for _, p := range t.Run().Preferences.Stated() {
 			sum.Preferences = append(sum.Preferences, p.String())
