@@ -19,7 +19,12 @@ BUF         := $(TOOL) buf
 STATICCHECK := $(TOOL) staticcheck
 
 # What the tests tagged "system" need: real pages that others wrote, and programs.
-SYSTEM_PACKAGES := cppreference-doc-en-html nodejs-doc libxml2-utils nginx chromium
+SYSTEM_PACKAGES := cppreference-doc-en-html libxml2-utils nginx chromium
+
+# Pages that are only unpacked, below DEBIAN_DOCS: their packages may be in
+# conflict with what is installed.
+UNPACKED    := nodejs-doc
+DEBIAN_DOCS ?= $(CURDIR)/bin/docs
 
 export GO BUF
 
@@ -46,7 +51,8 @@ testthird: ## check the log with libraries that others wrote (part of test)
 .PHONY: test-system
 test-system: ## run the tests that need Debian packages: real pages, nginx, chromium (root)
 	tools/debian-packages.sh $(SYSTEM_PACKAGES)
-	$(GO) test -tags system -timeout 20m -run 'TestRealPages|OnCppreference|ForXmllint|ByNginx|InChromium|TestDiskFull' ./internal/e2e ./content/site ./content/scp ./publisherd/publisher
+	tools/debian-docs.sh $(DEBIAN_DOCS) $(UNPACKED)
+	DEBIAN_DOCS=$(DEBIAN_DOCS) $(GO) test -tags system -timeout 20m -run 'TestRealPages|OnCppreference|ForXmllint|ByNginx|InChromium|TestDiskFull' ./internal/e2e ./content/site ./content/scp ./publisherd/publisher
 
 .PHONY: test-long
 test-long: ## run the soak and crash tests, for up to three hours

@@ -22,7 +22,7 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 
 export DEBIAN_FRONTEND=noninteractive
-install() { apt-get install -y -qq --no-install-recommends -o Dpkg::Use-Pty=0 "${missing[@]}"; }
+install() { apt-get install -y -qq --no-remove --no-install-recommends -o Dpkg::Use-Pty=0 "${missing[@]}"; }
 echo "Installing ${missing[*]}"
 # The package lists may be absent or too old; only then are they fetched.
 if ! install; then

@@ -126,7 +126,7 @@ func TestPagesInChromium(t *testing.T) {
 	}{
 		{"/", []string{
 			"spiffe://search.test/indexer", p.VKey(), "<strong>Pages taken in</strong> <span class=\"soft\">12 pages</span>",
-			"<strong>Pages removed</strong>", "auditor lint http://log.test --key card.json", `href="entry/1"`,
+			"<strong>Pages removed</strong>", "auditor fsck http://log.test --key card.json", `href="entry/1"`,
 		}},
 		{"/entry/1", []string{"<h1>Entry 1</h1>", "delete-ack", "Pages removed", `href="../proof/inclusion?index=1&amp;size=2"`}},
 	} {

@@ -16,7 +16,9 @@ func TestPagesComeBackFromAnExportOnCppreference(t *testing.T) {
 }
 
 func TestRealPagesOfNodeComeBackFromAnExport(t *testing.T) {
-	files, err := filepath.Glob("/usr/share/doc/nodejs/api/*.html") // Markdown of the same pages is beside them
+	// DEBIAN_DOCS is where nodejs-doc was unpacked; empty if it is installed.
+	// Markdown of the same pages is beside them.
+	files, err := filepath.Glob(filepath.Join(os.Getenv("DEBIAN_DOCS"), "/usr/share/doc/nodejs/api/*.html"))
 	if err != nil {
 		t.Fatal(err)
 	}
