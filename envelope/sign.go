@@ -68,21 +68,25 @@ func Sign(h Header, body any, signers ...*Signer) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.ID = objectID(bare)
-	core, err := Canonical(w)
-	if err != nil {
-		return nil, err
-	}
+	// What follows is put in where it belongs, and nothing is encoded again:
+	// Parse finds whatever would be out of place.
+	id := objectID(bare)
+	core := insert(bare, "object_type", `"object_id":"`+id.String()+`",`)
+	var sigs []Signature
 	for _, s := range signers {
-		id := s.public.ID()
-		sig := ed25519.Sign(s.key, signatureInput(id, core))
-		w.Signatures = append(w.Signatures, Signature{Alg: Ed25519, KeyID: id, Sig: base64.RawURLEncoding.EncodeToString(sig)})
+		key := s.public.ID()
+		sig := ed25519.Sign(s.key, signatureInput(key, core))
+		sigs = append(sigs, Signature{Alg: Ed25519, KeyID: key, Sig: base64.RawURLEncoding.EncodeToString(sig)})
 	}
-	slices.SortFunc(w.Signatures, func(a, b Signature) int { return bytes.Compare(a.KeyID[:], b.KeyID[:]) })
-	raw, err := Canonical(w)
-	if err != nil {
-		return nil, err
+	slices.SortFunc(sigs, func(a, b Signature) int { return bytes.Compare(a.KeyID[:], b.KeyID[:]) })
+	list := []byte(`"signatures":[`)
+	for i, s := range sigs {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = fmt.Appendf(list, `{"alg":"%s","key_id":"%s","sig":"%s"}`, s.Alg, s.KeyID, s.Sig)
 	}
+	raw := insert(core, "subject", string(append(list, "],"...)))
 	o, err := Parse(raw)
 	if err != nil {
 		return nil, err
@@ -92,4 +96,17 @@ func Sign(h Header, body any, signers ...*Signer) (*Object, error) {
 		return nil, err
 	}
 	return o, nil
+}
+
+// insert copies the object in canonical with text in front of its member before,
+// which it has.
+func insert(canonical []byte, before, text string) []byte {
+	at := len(canonical)
+	for m := range members(canonical) {
+		if string(m.name) == before {
+			at = m.start
+		}
+	}
+	b := make([]byte, 0, len(canonical)+len(text))
+	return append(append(append(b, canonical[:at]...), text...), canonical[at:]...)
 }
