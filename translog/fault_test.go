@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,20 +64,20 @@ func TestAFullDiskWithBallastEndsNoLog(t *testing.T) {
 	given := 0
 	for n := int64(1); n <= whole.Writes(); n += fullStride {
 		d, seen := durabletest.New(), newBystander()
-		refusals := 0
+		var refusals atomic.Int64
 		d.OnWrite(func(i int64, op, _ string) error {
 			_, err := d.Size("/data/store.ballast")
 			if i < n || err != nil || op == durabletest.OpSync || op == durabletest.OpRemove {
 				return nil
 			}
-			refusals++
+			refusals.Add(1)
 			return durabletest.ENOSPC
 		})
 		err := shortLife(t, d, room, seen)
 		if err != nil && (!errors.Is(err, durabletest.ENOSPC) || len(seen.released) > 0) { // but for one that could not begin
 			t.Errorf("full at operation %d: %v", n, err)
 		}
-		if err == nil && refusals > 0 {
+		if err == nil && refusals.Load() > 0 {
 			given++
 		}
 		d.OnWrite(func(int64, string, string) error { return nil })
