@@ -20,10 +20,25 @@ func ParseHash(s string) (Hash, error) {
 	if len(s) != len(hashPrefix)+2*len(h) || s[:len(hashPrefix)] != hashPrefix {
 		return Hash{}, fmt.Errorf("malformed hash %.80q", s)
 	}
-	if _, err := hex.Decode(h[:], []byte(s[len(hashPrefix):])); err != nil || h.String() != s {
-		return Hash{}, fmt.Errorf("malformed hash %.80q", s)
+	for i := range h {
+		hi, lo := digit(s[len(hashPrefix)+2*i]), digit(s[len(hashPrefix)+2*i+1])
+		if hi > 15 || lo > 15 {
+			return Hash{}, fmt.Errorf("malformed hash %.80q", s)
+		}
+		h[i] = hi<<4 | lo
 	}
 	return h, nil
+}
+
+// digit is the value of a lower-case hex digit, more than 15 for any other.
+func digit(c byte) byte {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0'
+	case c >= 'a' && c <= 'f':
+		return c - 'a' + 10
+	}
+	return 0xff
 }
 
 func (h Hash) String() string { return hashPrefix + hex.EncodeToString(h[:]) }
@@ -31,8 +46,13 @@ func (h Hash) String() string { return hashPrefix + hex.EncodeToString(h[:]) }
 // IsZero reports whether h is the zero Hash.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
+// AppendText appends String.
+func (h Hash) AppendText(b []byte) ([]byte, error) {
+	return hex.AppendEncode(append(b, hashPrefix...), h[:]), nil
+}
+
 // MarshalText is String.
-func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+func (h Hash) MarshalText() ([]byte, error) { return h.AppendText(nil) }
 
 // UnmarshalText is ParseHash.
 func (h *Hash) UnmarshalText(b []byte) error {

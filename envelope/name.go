@@ -72,6 +72,9 @@ func (n Name) Authority() Name {
 	return scheme + Name(domain)
 }
 
+// AppendText appends the name itself.
+func (n Name) AppendText(b []byte) ([]byte, error) { return append(b, n...), nil }
+
 // MarshalText gives the name itself.
 func (n Name) MarshalText() ([]byte, error) { return []byte(n), nil }
 

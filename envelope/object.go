@@ -129,6 +129,14 @@ func Parse(raw []byte) (*Object, error) {
 // checkSchema makes the checks of the envelope's schema that the decoding
 // leaves open.
 func (o *Object) checkSchema(r rule) error {
+	if err := o.checkHead(r); err != nil {
+		return err
+	}
+	return o.checkBodyNames(r)
+}
+
+// checkHead is checkSchema but for what stands in the body.
+func (o *Object) checkHead(r rule) error {
 	switch {
 	case r.audience == required && o.Audience == "":
 		return refuse(ErrSchema, "audience", "required for %s", o.Type)
@@ -142,7 +150,7 @@ func (o *Object) checkSchema(r rule) error {
 	if !o.ExpiresAt.IsZero() && !o.start().Before(o.ExpiresAt) {
 		return refuse(ErrSchema, "expires_at", "not after the beginning of validity")
 	}
-	return o.checkBodyNames(r)
+	return nil
 }
 
 // start is when o begins to be valid.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
 // settle waits until no group is on its way to the disk. Its error is fatal.
@@ -12,7 +14,7 @@ func (l *Log) settle() error {
 	if g == nil {
 		return nil
 	}
-	<-g.arrived
+	<-g.arrived // and so those before it
 	l.syncing = nil
 	return g.err
 }
@@ -25,11 +27,28 @@ func (l *Log) settled(f func() error) error {
 	return f()
 }
 
-// arrive is the second half of commit, in a goroutine of its own for which settle
-// waits, while run makes the next group ready.
-func (g *group) arrive() {
+// synced waits until the next group may be begun: the last one is in the store for
+// good, and the one before it is released. Its error is fatal.
+func (l *Log) synced() error {
+	if l.syncing == nil {
+		return nil
+	}
+	<-l.syncing.synced
+	return l.syncing.unsynced
+}
+
+// arrive is the second half of commit, in a goroutine of its own for which synced
+// and settle wait, while run makes the next group ready. Before, if there is
+// one, is the group before; it may still be on its way.
+func (g *group) arrive(before *group) {
 	defer close(g.arrived)
-	if err := g.sync(); err != nil {
+	rows, err := g.sync(before)
+	g.unsynced = err
+	close(g.synced)
+	if err == nil {
+		err = g.show(rows)
+	}
+	if err != nil {
 		g.err = fmt.Errorf("commit to size %d: %w", g.size, err)
 	} else {
 		g.l.counters.committed(g)
@@ -38,23 +57,37 @@ func (g *group) arrive() {
 	g.answer(g.err)
 }
 
-// sync returns nil once the group is durable and released.
-func (g *group) sync() error {
-	l, began := g.l, time.Now()
+// sync returns once the group is durable in the store, and the group before it is
+// released. No other has been begun: what the store shows now is what this
+// group will show.
+func (g *group) sync(before *group) (*durable.Snapshot, error) {
+	began := time.Now()
 	if err := g.batch.Wait(); err != nil {
-		return err
+		return nil, err
 	}
-	l.counters.sync.since(began)
+	g.l.counters.sync.since(began)
+	if before != nil {
+		if <-before.arrived; before.err != nil {
+			return nil, before.err
+		}
+	}
+	return g.l.store.Snapshot()
+}
+
+// show releases the group, which is in the store for good. The group behind it may
+// be on its way to the store by now, and is not to be seen.
+func (g *group) show(rows *durable.Snapshot) error {
 	// The mark follows the store and leads what is shown: were it first, a
 	// crash would leave a store that looks older than the mark; were it last, a
 	// store replaced in between could contradict what was shown.
 	if g.mark != nil {
-		if err := l.mark.Write(g.mark); err != nil {
-			return err
+		if err := g.l.mark.Write(g.mark); err != nil {
+			return errors.Join(err, rows.Close())
 		}
 	}
 	// Released: readers may see it, and the callers are answered.
-	return l.release(g.view)
+	g.l.release(g.view, rows)
+	return nil
 }
 
 // seal puts what was prepared into a batch that is only written to.

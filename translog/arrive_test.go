@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ type held struct {
 	*rig
 	answer  chan error
 	release func(error) // lets the sync return that
+	stored  bool        // the group is in the store for good: the next one may be begun
 }
 
 // eachHold runs f with the sync of the store's log held, and with that of the
@@ -50,7 +52,7 @@ func holdGroup(t *testing.T, file string, maxGroup int) held {
 		}
 		return err
 	})
-	h := held{rig: r, answer: make(chan error, 1), release: func(err error) { outcome <- err }}
+	h := held{rig: r, answer: make(chan error, 1), release: func(err error) { outcome <- err }, stored: file != ".log"}
 	go func() {
 		h.answer <- r.Commit(context.Background(), &proposal{n: 1, prepare: func(tx *Tx) error {
 			return tx.Batch().Set([]byte("first"), []byte("x"))
@@ -83,6 +85,19 @@ func (h held) next(t *testing.T) (answer chan error) {
 	return answer
 }
 
+// begun waits until entry n is in the store, though nobody is to see it yet.
+func (h held) begun(t *testing.T, n uint64) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, err := h.store.Get(entryKey(n)); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("entry %d is not on its way to the disk", n)
+		}
+	}
+}
+
 // unchanged fails unless the log shows what it did before the held group.
 func (h held) unchanged(t *testing.T, answers ...chan error) {
 	t.Helper()
@@ -93,8 +108,12 @@ func (h held) unchanged(t *testing.T, answers ...chan error) {
 	if size := h.Published().Tree.Size; size > 2 {
 		t.Errorf("published is size %d", size)
 	}
-	if _, err := h.store.Get(entryKey(3)); !errors.Is(err, durable.ErrNotFound) && !errors.Is(err, durable.ErrFailed) {
-		t.Errorf("the next group was begun: %v", err)
+	first := uint64(3) // that must not be in the store
+	if h.stored {
+		first = 4
+	}
+	if _, err := h.store.Get(entryKey(first)); !errors.Is(err, durable.ErrNotFound) && !errors.Is(err, durable.ErrFailed) {
+		t.Errorf("entry %d was begun: %v", first, err)
 	}
 	for _, a := range answers {
 		select {
@@ -137,6 +156,78 @@ func TestAFailedSyncEndsTheNextGroupToo(t *testing.T) {
 			t.Errorf("Close = %v", err)
 		}
 	})
+}
+
+// TestTwoGroupsAtMostAreOnTheirWay: while one is not released yet, the next is
+// brought to the disk, and the one behind it is only made ready.
+func TestTwoGroupsAtMostAreOnTheirWay(t *testing.T) {
+	h := holdGroup(t, markFile(testVkey(t)), 1)
+	defer h.close(t)
+	second := h.next(t)
+	h.begun(t, 3)
+	third := make(chan error, 1)
+	go func() { third <- h.Commit(context.Background(), &proposal{n: 1}) }()
+	h.unchanged(t, h.answer, second, third)
+	h.release(nil)
+	if err := errors.Join(<-h.answer, <-second, <-third); err != nil {
+		t.Error(err)
+	}
+	if size := h.Released().Tree.Size; size != 5 {
+		t.Errorf("released is size %d, want 5", size)
+	}
+}
+
+// TestAReleaseShowsNothingOfTheGroupBehindIt: a group that was begun before the
+// one ahead of it is released stays out of what that one shows.
+func TestAReleaseShowsNothingOfTheGroupBehindIt(t *testing.T) {
+	d := durabletest.New()
+	r := open(t, d, func(c *Config) { c.MaxGroup = 1 })
+	defer r.close(t)
+	r.grow(t, 2, true)
+	mark, log := make(chan struct{}), make(chan struct{})
+	var syncs, marks atomic.Int64
+	d.OnWrite(func(_ int64, op, path string) error {
+		switch {
+		case op != durabletest.OpSync:
+		case strings.HasSuffix(path, ".log") && syncs.Add(1) == 2:
+			<-log
+		case strings.HasSuffix(path, markFile(testVkey(t))) && marks.Add(1) == 1:
+			<-mark
+		}
+		return nil
+	})
+	commit := func(key string) chan error {
+		answer := make(chan error, 1)
+		go func() {
+			answer <- r.Commit(context.Background(), &proposal{n: 1, prepare: func(tx *Tx) error {
+				return tx.Batch().Set([]byte(key), []byte("x"))
+			}})
+		}()
+		held{rig: r}.begun(t, r.Released().Tree.Size+uint64(len(key)-1))
+		return answer
+	}
+	first, second := commit("1"), commit("22")
+	close(mark)
+	if err := <-first; err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Reader.Get([]byte("1")); err != nil || s.View.Tree.Size != 3 {
+		t.Errorf("released is size %d; its row: %v", s.View.Tree.Size, err)
+	}
+	for _, key := range [][]byte{[]byte("22"), entryKey(3)} {
+		if v, err := s.Reader.Get(key); !errors.Is(err, durable.ErrNotFound) {
+			t.Errorf("the release shows %q = %q, %v, of the group behind it", key, v, err)
+		}
+	}
+	s.Close()
+	close(log)
+	if err := <-second; err != nil {
+		t.Error(err)
+	}
 }
 
 // TestNothingElseHappensDuringASync: who asks for something else than a commit

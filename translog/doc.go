@@ -12,9 +12,12 @@
 //     index after any loss of power (TestCommitIsDurableBeforeItReturns).
 //   - Readers see nothing that could still be lost, although the database
 //     shows it to them (TestNothingIsReleasedBeforeItsSync).
-//   - One group at a time is on its way to the disk. The next is made ready
-//     meanwhile, sees its rows, and ends with it if it fails
-//     (TestTheNextGroupIsMadeReadyDuringASync, TestAFailedSyncEndsTheNextGroupToo).
+//   - Two groups at most are on their way: one that is in the store and waits for
+//     the mark, and the one behind it. The next is made ready meanwhile, sees
+//     their rows, and ends with them if they fail
+//     (TestTheNextGroupIsMadeReadyDuringASync, TestTwoGroupsAtMostAreOnTheirWay,
+//     TestAFailedSyncEndsTheNextGroupToo). What is released shows nothing of the
+//     group behind it (TestAReleaseShowsNothingOfTheGroupBehindIt).
 //   - A write that fails ends the writer; nothing is acknowledged after it, and
 //     nothing is lost that was (TestEveryFailedWriteEndsTheWriter).
 //   - What waits for the writer is bounded, in number and in octets; what is more
@@ -50,8 +53,10 @@
 //	answer                                   Commit returns
 //
 // From the sync on, a second goroutine, arrive, has the group, and run makes the
-// next one ready. There is one such goroutine at a time: run waits for it before
-// it begins the next sync, and before it does anything else.
+// next one ready. The sync of a group begins once the one before it is in the
+// store and the one before that is released, so that a sync and the writing of
+// a mark overlap; marks and releases keep the order of the groups. Before it
+// does anything else run waits until none is on its way.
 //
 // Between commits run publishes: it signs the checkpoint that the public side
 // serves, chained to the one published before, and makes it durable before it is

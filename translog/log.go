@@ -142,7 +142,7 @@ type Log struct {
 	mark    *durable.Slots
 	edge    *edge
 	head    signed    // of the last commit
-	syncing *group    // on its way to the disk; nil if none is
+	syncing *group    // the last that is on its way to the disk; nil if none is
 	latest  signed    // published last
 	chain   chain     // of published checkpoints
 	last    time.Time // issued_at of the last object

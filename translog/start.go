@@ -73,7 +73,12 @@ func (l *Log) start() error {
 		}
 	}
 	l.published.Store(l.view(l.latest))
-	return l.release(l.view(l.head))
+	rows, err := l.store.Snapshot()
+	if err != nil {
+		return err
+	}
+	l.release(l.view(l.head), rows)
+	return nil
 }
 
 // checkIdentity finds the configured log among those of the store. fresh means

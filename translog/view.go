@@ -126,18 +126,14 @@ type release struct {
 	refs atomic.Int64
 }
 
-// release makes v, the state after a commit, the one that readers see.
-func (l *Log) release(v *View) error {
-	all, err := l.store.Snapshot()
-	if err != nil {
-		return err
-	}
-	r := &release{view: *v, rows: all}
+// release makes v, the state after a commit, and the rows of the store at that
+// instant, the ones that readers see.
+func (l *Log) release(v *View, rows *durable.Snapshot) {
+	r := &release{view: *v, rows: rows}
 	r.refs.Store(1)
 	if old := l.released.Swap(r); old != nil {
 		old.unref()
 	}
-	return nil
 }
 
 // ref takes part in r, unless it has been given up already.

@@ -116,10 +116,13 @@ type group struct {
 	size    uint64 // of the tree with the entries so far
 	members []*member
 
-	mark    []byte // to be written; nil if the tree has not grown
-	view    *View  // to be released
-	arrived chan struct{}
-	err     error // why it failed; set before arrived is closed
+	mark []byte // to be written; nil if the tree has not grown
+	view *View  // to be released
+
+	synced   chan struct{} // closed when it is in the store for good, or has failed
+	unsynced error         // that failure; set before
+	arrived  chan struct{} // closed when it is released, or has failed
+	err      error         // that failure; set before
 }
 
 type member struct {
@@ -187,10 +190,13 @@ func (g *group) collect(first *request) error {
 	}
 }
 
-// comes takes what waits. While the group before is on its way to the disk, this
-// one has to wait for it, and so stays open for what comes.
+// comes takes what waits. While the group before is being synced, this one has to
+// wait for it, and so stays open for what comes.
 func (l *Log) comes() (r *request, ok bool) {
-	if r, ok = l.waiting(); ok || l.syncing == nil {
+	if l.syncing == nil {
+		return l.waiting()
+	}
+	if r, ok = l.waits(); ok {
 		return r, ok
 	}
 	select {
@@ -198,8 +204,8 @@ func (l *Log) comes() (r *request, ok bool) {
 		return l.received(r), true
 	case r = <-l.queue:
 		return l.received(r), true
-	case <-l.syncing.arrived: // for settle to look at
-		return l.waiting()
+	case <-l.syncing.synced: // for synced to look at
+		return l.waits()
 	}
 }
 
@@ -207,18 +213,24 @@ func (l *Log) comes() (r *request, ok bool) {
 // answered are about to come again: they get the processor once before the
 // group goes without them.
 func (l *Log) waiting() (r *request, ok bool) {
-	for range 2 {
-		if r = l.urgentFirst(); r != nil {
-			return r, true
-		}
-		select {
-		case r = <-l.queue:
-			return l.received(r), true
-		default:
-			runtime.Gosched()
-		}
+	if r, ok = l.waits(); !ok {
+		runtime.Gosched()
+		r, ok = l.waits()
 	}
-	return nil, false
+	return r, ok
+}
+
+// waits takes what waits at this moment, what is urgent first.
+func (l *Log) waits() (r *request, ok bool) {
+	if r = l.urgentFirst(); r != nil {
+		return r, true
+	}
+	select {
+	case r = <-l.queue:
+		return l.received(r), true
+	default:
+		return nil, false
+	}
 }
 
 // prepare takes r into the group, or answers it with its own error. It returns
@@ -268,8 +280,8 @@ func (g *group) commit() error {
 	if err := g.finish(head); err != nil {
 		return err
 	}
-	// The group before is released, or has ended the log.
-	if err := l.settle(); err != nil {
+	// The group before is durable, and what it will show is fixed.
+	if err := l.synced(); err != nil {
 		return err
 	}
 	// One batch, one sync. From here on the commit may be durable. The next
@@ -281,9 +293,10 @@ func (g *group) commit() error {
 		g.mark = mark{size: next.size, root: head.tree.Root, highest: l.highest}.bytes()
 	}
 	l.edge, l.head, l.last = next, head, g.now
-	g.view, g.arrived = l.view(head), make(chan struct{})
+	g.view, g.synced, g.arrived = l.view(head), make(chan struct{}), make(chan struct{})
+	before := l.syncing
 	l.syncing = g
-	go g.arrive()
+	go g.arrive(before)
 	return nil
 }
 
