@@ -42,17 +42,22 @@ test: ## run the whole suite; needs nothing but Go
 	@echo "Building and testing; each package prints a line when it is done."
 	$(GO) test -timeout 10m ./...
 	@if [ -e testdata/thirdparty/go.mod ]; then $(MAKE) --no-print-directory testthird; fi
+	@if [ -e bench/go.mod ]; then $(MAKE) --no-print-directory testbench; fi
 
 .PHONY: testthird
 testthird: ## check the log with libraries that others wrote (part of test)
 	GOWORK=off $(GO) -C testdata/thirdparty test -mod=readonly -timeout 10m ./...
 	GOWORK=off $(GO) -C testdata/thirdparty/witnesses test -mod=readonly -timeout 10m ./...
 
+.PHONY: testbench
+testbench: ## check the tools that measure (part of test)
+	GOWORK=off $(GO) -C bench test -mod=readonly -timeout 10m ./...
+
 .PHONY: test-system
 test-system: ## run the tests that need Debian packages: real pages, nginx, chromium (root)
 	tools/debian-packages.sh $(SYSTEM_PACKAGES)
 	tools/debian-docs.sh $(DEBIAN_DOCS) $(UNPACKED)
-	DEBIAN_DOCS=$(DEBIAN_DOCS) $(GO) test -tags system -timeout 20m -run 'TestRealPages|OnCppreference|ForXmllint|ByNginx|InChromium|TestDiskFull' ./internal/e2e ./content/site ./content/scp ./publisherd/publisher
+	DEBIAN_DOCS=$(DEBIAN_DOCS) $(GO) test -tags system -timeout 20m -run 'TestRealPages|OnCppreference|ForXmllint|ByNginx|InChromium|TestDisk' ./internal/e2e ./content/site ./content/scp ./publisherd/publisher
 
 .PHONY: test-long
 test-long: ## run the soak and crash tests, for up to three hours

@@ -110,6 +110,7 @@ func newReceiptsVerify(a *app) *cobra.Command {
 
 func newEvidence(a *app) *cobra.Command {
 	var out, indexer string
+	var offline bool
 	c := &cobra.Command{Use: "evidence URL -o FILE", Short: "Write the offline proof of what an indexer acknowledged about a page", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var who envelope.Name
@@ -126,6 +127,11 @@ func newEvidence(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if !offline {
+				if raw, err = publisher.Cosign(cmd.Context(), a.dir, raw); err != nil {
+					fmt.Fprintf(cmd.ErrOrStderr(), "The file holds the receipt's own checkpoint, without cosignatures: %v\n", err)
+				}
+			}
 			if out == "" || out == "-" {
 				_, err = cmd.OutOrStdout().Write(raw)
 				return err
@@ -133,6 +139,7 @@ func newEvidence(a *app) *cobra.Command {
 			return durable.WriteFile(out, raw, 0o644)
 		}}
 	c.Flags().StringVarP(&out, "output", "o", "", "file to write; standard output if none is named")
+	c.Flags().BoolVar(&offline, "offline", false, "do not ask the log for the cosignatures of its witnesses")
 	c.Flags().StringVar(&indexer, "indexer", "", "the indexer whose acknowledgement is meant")
 	return c
 }

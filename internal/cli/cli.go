@@ -64,7 +64,7 @@ func CodeOf(err error) Code {
 		return OK
 	case errors.As(err, &e):
 		return e.Code
-	case errors.Is(err, syscall.ENOSPC):
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return DiskFull
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return Temporary

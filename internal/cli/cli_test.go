@@ -21,6 +21,7 @@ func TestEachCodeIsReached(t *testing.T) {
 		{"a code survives wrapping", fmt.Errorf("push: %w", Errorf(Refused, "no grant")), Refused},
 		{"the first code given stays", With(IO, Errorf(Config, "bad")), Config},
 		{"a full disk has its own", fmt.Errorf("write: %w", syscall.ENOSPC), DiskFull},
+		{"a used up quota is one too", fmt.Errorf("write: %w", syscall.EDQUOT), DiskFull},
 		{"anything else is I/O", fs.ErrNotExist, IO},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"math/rand/v2"
-	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -54,7 +53,7 @@ func (b ballast) fill(f vfs.File) error {
 	}
 	err = f.Preallocate(0, b.size)
 	switch {
-	case errors.Is(err, syscall.ENOSPC):
+	case IsFull(err):
 		return err
 	case err == nil && info.Size() == b.size:
 		return nil

@@ -115,7 +115,7 @@ func (g *guard) after(op, name string, err error) error {
 	if err == nil || opening() {
 		return err
 	}
-	if errors.Is(err, syscall.ENOSPC) {
+	if IsFull(err) {
 		err = fmt.Errorf("the disk is full, and nothing is left to give up for it; free some room and start again: %w", err)
 	}
 	g.fail(fmt.Errorf("%s %s: %w", op, name, err))

@@ -31,6 +31,10 @@ type Room struct {
 	Every time.Duration
 }
 
+// IsFull reports whether err says that a disk, or what a quota leaves of it, is
+// full.
+func IsFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
 // leastLook bounds how often commits have the disk looked at.
 const leastLook = 50 * time.Millisecond
 
@@ -66,7 +70,7 @@ func newRoom(want Room, fs vfs.FS, dir string, log *slog.Logger) (*room, error) 
 		file: ballast{fs, dir + ".ballast", want.Ballast},
 	}
 	if want.Ballast > 0 {
-		if err := r.file.build(); errors.Is(err, syscall.ENOSPC) {
+		if err := r.file.build(); IsFull(err) {
 			return nil, fmt.Errorf("no room on the disk of %s: the %d octets that are to be held back could not be; free some room and start again: %w",
 				dir, want.Ballast, err)
 		} else if err != nil {

@@ -123,20 +123,6 @@ func (r *diskRig) empty() {
 	pair.Check(r.t, os.Remove(r.fillerPath()))
 }
 
-// command runs a program to its end, and gives its exit code.
-func (r *diskRig) command(program string, args ...string) (cli.Code, string) {
-	r.t.Helper()
-	out, err := exec.CommandContext(r.t.Context(), filepath.Join(r.bin, program), args...).CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		r.t.Fatal(err)
-	}
-	if exit != nil {
-		return cli.Code(exit.ExitCode()), string(out)
-	}
-	return cli.OK, string(out)
-}
-
 // disk is what `indexerd status` says of it.
 func (r *diskRig) disk() indexer.DiskStatus {
 	r.t.Helper()
