@@ -13,6 +13,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
+	"github.com/uzpif-oi/uzpif-oi/internal/equivocation"
 	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 	"github.com/uzpif-oi/uzpif-oi/translog"
@@ -25,14 +26,14 @@ type verifyFlags struct {
 	keys, checkpoints       []string
 	log, require, witnesses string
 	quorum                  int
-	json                    bool
+	json, chosen            bool // chosen: --require was given
 }
 
 func verifyCommand() *cobra.Command {
 	var f verifyFlags
 	cmd := &cobra.Command{
 		Use:   "verify EVIDENCE.json --key CARD.json",
-		Short: "Verify an evidence file",
+		Short: "Verify an evidence file, or that of an equivocation",
 		Long: `Verify an evidence file: what an indexer signed about one page.
 
 The verdict is one of
@@ -41,6 +42,9 @@ The verdict is one of
   included  the decision is also in the log, under a checkpoint that the log signed
   proven    that checkpoint was also cosigned by the witnesses that you name,
             or agrees with one that you obtained yourself
+
+A file of an equivocation, two objects that somebody signed for one place, is
+signed or invalid; give the card of whoever signed them.
 
 Trusted is what --key names, and nothing else: give the indexer's identity card,
 as you got it from the indexer and compared by its fingerprint. Without --log the
@@ -52,6 +56,7 @@ included, for its checkpoint and one proof.`,
   auditor verify evidence.json --key indexer.json --witnesses policy.txt --quorum 2`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.chosen = cmd.Flags().Changed("require")
 			return verify(cmd.Context(), cmd.OutOrStdout(), args[0], f)
 		},
 	}
@@ -84,6 +89,9 @@ func verify(ctx context.Context, out io.Writer, path string, f verifyFlags) erro
 	raw, o, err := readInputs(path, f, time.Now())
 	if err != nil {
 		return err
+	}
+	if equivocation.IsPair(raw) {
+		return verifyPair(out, path, raw, o.Cards, f)
 	}
 	report := evaluate.Verify(ctx, raw, o)
 	var unreachable error

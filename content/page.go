@@ -52,8 +52,12 @@ type Page struct {
 	Modified time.Time
 
 	// Warnings are for the operator: what was odd, and yet no reason to leave
-	// the page out. Preferences that the page states about its use are here too.
+	// the page out.
 	Warnings []string
+
+	// Preferences are what the page itself states about its use. Where it
+	// denies a purpose, it is not offered under a grant of that purpose.
+	Preferences Preferences
 }
 
 // ErrUnchanged is what a source yields, in place of any page, if it knows that

@@ -31,9 +31,14 @@ func (a Answer) String() string {
 // The purposes that sources speak of, spelt as grants spell them. Each
 // vocabulary has words of its own for them.
 const (
-	PurposeAITrain     = "ai.train"
-	PurposeRAGRetrieve = "rag.retrieve"
-	PurposeSearchIndex = "search.index"
+	PurposeAIEmbed       = "ai.embed"
+	PurposeAIFinetune    = "ai.finetune"
+	PurposeAISummarise   = "ai.summarise"
+	PurposeAITrain       = "ai.train"
+	PurposeArchive       = "archive"
+	PurposeRAGRetrieve   = "rag.retrieve"
+	PurposeSearchIndex   = "search.index"
+	PurposeSearchSnippet = "search.snippet"
 )
 
 // A Preference is one statement of a source.

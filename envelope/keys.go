@@ -104,6 +104,9 @@ type KeyRecord struct {
 	FirstEpoch          uint64
 	LastEpoch           uint64    // 0: no end
 	NotBefore, NotAfter time.Time // zero: no bound; NotAfter itself is too late
+	// Lost says that the key may be in other hands. What it signed before is
+	// still told by it; a KeySource for what is new leaves it out.
+	Lost bool
 }
 
 // A KeySource finds a key by its id. It answers from the verifier's own trust,
@@ -119,8 +122,8 @@ func (k PublicKey) verifies(message, sig []byte) bool {
 
 // counts reports whether a signature under r counts for an object of o's
 // authority, type, epoch and time of issue. Validity is judged at issued_at, so
-// that what a key signed outlives it; a key in other hands is to be taken out
-// of the KeySource, since who holds it can set issued_at back.
+// that what a key signed outlives it; a key that is Lost is to be left out of the
+// KeySource for what is new, since who holds it can set issued_at back.
 func (r KeyRecord) counts(o *Object) bool {
 	use := r.Use == UseEnvelope || (r.Use == UseCard && o.Type == IdentityCard)
 	return use && r.Authority == o.Authority &&

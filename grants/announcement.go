@@ -154,7 +154,7 @@ type Session struct {
 // by or for others, or past its life; one without grants; a grant that is
 // listed and not presented, or presented and not listed; a grant of others or
 // not in force; a request of which the newest grant of its series does not
-// cover scope and purposes; and scopes of two series that meet (ErrOverlap).
+// cover scope and purposes; and scopes of two series that collide (ErrOverlap).
 func CheckAnnouncement(a *Announcement, s Session, pairs []Pair) []Refusal {
 	if err := s.checkAnnouncement(a); err != nil {
 		return []Refusal{RefusalOf("", envelope.Hash{}, err)}
@@ -282,7 +282,7 @@ func (c *announcementCheck) overlaps() {
 	})
 	for i, p := range seen {
 		for _, q := range seen[:i] {
-			if Overlaps(p.Grant.Body.Scope, q.Grant.Body.Scope) {
+			if Collide(p.Grant.Body.Scope, q.Grant.Body.Scope) {
 				c.refuse(p, refuse(ErrOverlap, "series %s", q.Grant.Body.Series))
 			}
 		}

@@ -3,6 +3,7 @@ package grants
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 )
@@ -43,6 +44,9 @@ func Describe(p Pair) []string {
 	if len(policy.Denied) > 0 {
 		lines = append(lines, fmt.Sprintf("Expressly denied: %s.", policy.Denied.Words()))
 	}
+	if said := p.trainingWords(); said != "" {
+		lines = append(lines, said)
+	}
 	lines = append(lines, policy.Derivatives.words(), p.retentionWords(), policy.attributionWords(g.Constraints.Attribution))
 	if policy.Redistribution == Allowed {
 		lines = append(lines, "The content may be handed to third parties, for the same purposes.")
@@ -59,13 +63,45 @@ func Describe(p Pair) []string {
 		lines = append(lines, "The public log does not name the publisher.")
 	}
 	if policy.TermsURL != "" {
-		lines = append(lines, fmt.Sprintf("Further terms: %s.", policy.TermsURL))
+		lines = append(lines, fmt.Sprintf("Further terms, for people: %s.", policy.TermsURL))
 	}
-	from := p.Grant.Object.IssuedAt
-	if nb := p.Grant.Object.NotBefore; !nb.IsZero() {
-		from = nb
+	life := p.ExpiresAt().Sub(p.BeginsAt())
+	return append(lines, fmt.Sprintf("This holds for %s, from %s until %s, unless it is revoked before.", span(life), envelope.At(p.BeginsAt()), envelope.At(p.ExpiresAt())))
+}
+
+// trainingWords says what follows from silence about training: whoever signs
+// should not have to know it.
+func (p Pair) trainingWords() string {
+	var unsaid Purposes
+	for _, purpose := range []Purpose{AIFinetune, AITrain} {
+		if !p.Grant.Body.Purposes.Has(purpose) && !p.Policy.Body.Denied.Deny(purpose) {
+			unsaid = append(unsaid, purpose)
+		}
 	}
-	return append(lines, fmt.Sprintf("This holds from %s until %s, unless it is revoked before.", envelope.At(from), envelope.At(p.ExpiresAt())))
+	if len(unsaid) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Not denied in words, and not allowed either: %s.", unsaid.Words())
+}
+
+// span writes a duration in words, in whole units where it is one.
+func span(d time.Duration) string {
+	for _, u := range []struct {
+		size time.Duration
+		name string
+	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
+		if n := d / u.size; n > 0 && d%u.size == 0 {
+			return count(uint64(n), u.name)
+		}
+	}
+	return d.String()
+}
+
+func count(n uint64, name string) string {
+	if n == 1 {
+		return "1 " + name
+	}
+	return fmt.Sprintf("%d %ss", n, name)
 }
 
 func (s Scope) words() string {
@@ -81,6 +117,12 @@ func (s Scope) words() string {
 	if s.Type == Collection {
 		said = fmt.Sprintf("those of the collection %q among %s", s.ID, said)
 	}
+	if s.Type == InFeed {
+		said = "those that the publisher's newest signed feed lists among " + said
+	}
+	if n := max(s.Count, uint64(len(s.Digests))); s.Type == HashSet {
+		said = fmt.Sprintf("those whose content has one of %d digests, as long as it does not change, among %s", n, said)
+	}
 	if s.Query {
 		return said + ", with or without a query"
 	}
@@ -92,7 +134,7 @@ func (d Derivatives) words() string {
 	for _, x := range []struct {
 		name string
 		p    Permission
-	}{{"embeddings", d.Embeddings}, {"snippets", d.Snippets}, {"summaries", d.Summary}} {
+	}{{"embeddings", d.Embeddings}, {"snippets", d.Snippets}, {"summaries", d.Summary}, {"anything else out of them", d.Other}} {
 		if x.p == Allowed {
 			may = append(may, x.name)
 		} else {
@@ -114,10 +156,8 @@ func (p Pair) retentionWords() string {
 		switch n {
 		case 0:
 			return "no longer than it takes to process them"
-		case 1:
-			return "for 1 day"
 		}
-		return fmt.Sprintf("for %d days", n)
+		return "for " + count(n, "day")
 	}
 	return fmt.Sprintf("Copies may be kept %s, what was extracted from them %s, counted from the last delivery.", said(r.CachedCopyDays), said(r.FeatureDays))
 }
@@ -152,10 +192,10 @@ func (m Mode) words() string {
 func (c Constraints) words() string {
 	var limits []string
 	if n := c.MaxFetchPerSecond; n > 0 {
-		limits = append(limits, fmt.Sprintf("ask for at most %d pages a second", n))
+		limits = append(limits, fmt.Sprintf("ask for at most %s a second", count(n, "page")))
 	}
 	if n := c.MaxBytesPerDay; n > 0 {
-		limits = append(limits, fmt.Sprintf("take at most %d bytes a day", n))
+		limits = append(limits, fmt.Sprintf("take at most %s of pages a day, by UTC", count(n, "octet")))
 	}
 	if len(limits) == 0 {
 		return ""

@@ -10,9 +10,11 @@
 // The invariants, and the tests that show them:
 //
 //   - A URL that is matched has the host, port and leading path segments of a
-//     prefix, for whoever parses it next (FuzzMatch); every other way of
+//     prefix, for whoever parses it next (FuzzMatch, FuzzScope); every other way of
 //     writing it is refused (TestScopeRefusesWhatLeadsOutOfIt), by this package
 //     alone, whether or not anyone checked it before.
+//   - What a feed or a hash set lists is shown by a path, and no other path, of
+//     another list, number or item, shows it (TestOnlyMembersArePathed, FuzzPath).
 //   - An empty scope means nothing, not everything (TestEmptyScopeMatchesNothing).
 //   - Two scopes overlap exactly if some URL is in both
 //     (TestScopesOverlapExactlyIfSomeURLIsInBoth).

@@ -65,7 +65,7 @@ func TestOpenGrantRefuses(t *testing.T) {
 		{"a wildcard in the scope", func(_ *envelope.Header, b *grants.GrantBody) {
 			b.Scope.Prefixes = []string{"https://example.com/doc/*"}
 		}, same, grants.ErrScope},
-		{"a scope of another type", func(_ *envelope.Header, b *grants.GrantBody) { b.Scope.Type = "feed" }, same, grants.ErrScopeType},
+		{"a scope of another type", func(_ *envelope.Header, b *grants.GrantBody) { b.Scope.Type = "everything" }, same, grants.ErrScopeType},
 		{"an unknown mode", func(_ *envelope.Header, b *grants.GrantBody) { b.Mode = "pull" }, same, grants.ErrMalformed},
 		{"an unknown listing", func(_ *envelope.Header, b *grants.GrantBody) { b.Listing = "secret" }, same, grants.ErrMalformed},
 		{"a nonce that was never drawn", func(_ *envelope.Header, b *grants.GrantBody) { b.Nonce = grants.Nonce{} }, same, grants.ErrMalformed},
@@ -123,12 +123,21 @@ func TestGrantSchemaIsClosed(t *testing.T) {
 		{"no list of prefixes", func(b map[string]any) { b["scope"] = map[string]any{"type": "url-prefix"} }, grants.ErrMalformed},
 		{"a scope that says query: false", func(b map[string]any) { b["scope"].(map[string]any)["query"] = false }, grants.ErrMalformed},
 		{"an unknown member of a known scope", func(b map[string]any) { b["scope"].(map[string]any)["hosts"] = "x" }, grants.ErrMalformed},
-		{"a feed, with members of its own", func(b map[string]any) {
-			b["scope"] = map[string]any{"type": "feed", "feed": "sha256:" + strings.Repeat("0", 64)}
+		{"a scope of another type, with members of its own", func(b map[string]any) {
+			b["scope"] = map[string]any{"type": "pattern", "glob": "https://example.com/*"}
 		}, grants.ErrScopeType},
-		{"a hash set, with members of its own", func(b map[string]any) {
-			b["scope"] = map[string]any{"type": "hash-set", "count": 1, "root": "sha256:" + strings.Repeat("0", 64)}
-		}, grants.ErrScopeType},
+		{"a feed that a member names", func(b map[string]any) {
+			b["scope"].(map[string]any)["type"], b["scope"].(map[string]any)["feed"] = "feed", "sha256:"+strings.Repeat("1", 64)
+		}, grants.ErrMalformed},
+		{"a hash set without prefixes", func(b map[string]any) {
+			b["scope"] = map[string]any{"type": "hash-set", "count": 1, "root": "sha256:" + strings.Repeat("1", 64)}
+		}, grants.ErrMalformed},
+		{"a hash set of a list without digests", func(b map[string]any) {
+			b["scope"].(map[string]any)["type"], b["scope"].(map[string]any)["digests"] = "hash-set", []any{}
+		}, grants.ErrMalformed},
+		{"a hash set with a digest in upper case", func(b map[string]any) {
+			b["scope"].(map[string]any)["type"], b["scope"].(map[string]any)["digests"] = "hash-set", []any{"sha256:" + strings.Repeat("A", 64)}
+		}, grants.ErrMalformed},
 		{"a nonce in another alphabet", func(b map[string]any) { b["nonce"] = "++++++++++++++++++++AA" }, grants.ErrMalformed},
 		{"a nonce with stray bits", func(b map[string]any) { b["nonce"] = "AgAAAAAAAAAAAAAAAAAAAB" }, grants.ErrMalformed},
 		{"a nonce with a line feed in it", func(b map[string]any) { b["nonce"] = "AgAAAAAAAAAAAAAAAAAAA\n" }, grants.ErrMalformed},

@@ -46,7 +46,7 @@ type Draft struct {
 // allowed = what is granted, denied = ai.train and ai.finetune unless granted,
 // derivatives = those whose purpose is granted, retention 30 days each,
 // redistribution denied, attribution required with a link back, scope = the
-// grant's. What the other side would refuse is refused here, with the same
+// grant's, or its prefixes if that names a list. What the other side would refuse is refused here, with the same
 // Reason; what is legal but broad is told in the warnings (UZPIF-OI 14, 15).
 func Issue(d Draft, signers ...*envelope.Signer) (Pair, []Warning, error) {
 	if d.Lifetime == 0 {
@@ -71,13 +71,23 @@ func Issue(d Draft, signers ...*envelope.Signer) (Pair, []Warning, error) {
 }
 
 func (d Draft) signPolicy(signers []*envelope.Signer) (*Policy, error) {
-	b, err := d.Terms.body(d.Purposes, d.Scope)
+	b, err := d.Terms.body(d.Purposes, d.policyScope())
 	if err != nil {
 		return nil, err
 	}
 	b.Issuer, b.Series, b.Nonce = d.Publisher, d.Series, d.PolicyNonce
 	o, err := sign(d.header(envelope.Policy, d.Publisher), &b, signers)
 	return &Policy{Object: o, Body: b}, err
+}
+
+// policyScope is what the policy covers unless its terms say otherwise: the
+// grant's scope, or all that its list may ever name. What counts is what both
+// cover.
+func (d Draft) policyScope() Scope {
+	if d.Scope.IsListed() {
+		return d.Scope.Frame()
+	}
+	return d.Scope
 }
 
 func (d Draft) signGrant(policy envelope.Hash, signers []*envelope.Signer) (*Grant, error) {
@@ -121,6 +131,10 @@ const (
 	WarnPlainHTTP   WarningCode = "plain-http"   // pages that anyone on the way can change
 	WarnPublic      WarningCode = "public"       // the log will name the publisher
 	WarnThirdParty  WarningCode = "third-party"  // the content may be handed on
+	WarnKept        WarningCode = "kept"         // copies may be kept for longer than the grant lasts
+	WarnArchive     WarningCode = "archive"      // an archive is made to last
+	WarnNameless    WarningCode = "nameless"     // nobody has to name the source
+	WarnDerivatives WarningCode = "derivatives"  // anything may be made of the content
 )
 
 // A Warning is a thing to think about before a grant is given away.
@@ -158,6 +172,25 @@ func (p Pair) Warnings() []Warning {
 	}
 	if p.Policy.Body.Redistribution == Allowed {
 		warn(WarnThirdParty, "The indexer may hand the content to third parties.")
+	}
+	return append(found, p.loose()...)
+}
+
+// loose lists what the policy leaves to the indexer.
+func (p Pair) loose() []Warning {
+	var found []Warning
+	b, r := p.Policy.Body, p.Retention()
+	if kept := max(r.CachedCopyDays, r.FeatureDays); time.Duration(kept)*24*time.Hour > p.Grant.Object.ExpiresAt.Sub(p.Grant.Object.IssuedAt) {
+		found = append(found, Warning{WarnKept, fmt.Sprintf("What was delivered may be kept for %d days, which is longer than the grant lasts.", kept)})
+	}
+	if p.Grant.Body.Purposes.Has(Archive) {
+		found = append(found, Warning{WarnArchive, "An archive is made to last; say how long by the retention, and end it by a revocation with deletion."})
+	}
+	if !b.Attribution.Required {
+		found = append(found, Warning{WarnNameless, "Nobody has to name the source."})
+	}
+	if b.Derivatives.Other == Allowed {
+		found = append(found, Warning{WarnDerivatives, "Anything may be made of the content, as far as the purposes reach."})
 	}
 	return found
 }

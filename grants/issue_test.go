@@ -86,7 +86,7 @@ func TestIssueRefusesWhatWouldBeRefused(t *testing.T) {
 		{"an unknown purpose in the terms", func(d *grants.Draft) { d.Terms.Denied = []string{"ai.dream"} }, grants.ErrPurpose},
 		{"no purpose", func(d *grants.Draft) { d.Purposes = nil }, grants.ErrPurpose},
 		{"an empty scope", func(d *grants.Draft) { d.Scope = grants.Scope{Type: grants.URLPrefix} }, grants.ErrScope},
-		{"a feed", func(d *grants.Draft) { d.Scope.Type = "feed" }, grants.ErrScopeType},
+		{"a scope of another type", func(d *grants.Draft) { d.Scope.Type = "everything" }, grants.ErrScopeType},
 		{"a life over the cap", func(d *grants.Draft) { d.Lifetime = grants.MaxLifetime + time.Second }, grants.ErrLifetime},
 		{"a life that is over", func(d *grants.Draft) { d.Lifetime = -time.Hour }, grants.ErrLifetime},
 		{"a nonce that was never drawn", func(d *grants.Draft) { d.GrantNonce = grants.Nonce{} }, grants.ErrMalformed},
@@ -113,13 +113,16 @@ func TestBroadGrantsAreWarnedOf(t *testing.T) {
 	}{
 		{"a narrow grant", nil, nil},
 		{"a whole origin", func(d *grants.Draft) { d.Scope = prefixes(t, "https://example.com/") }, []grants.WarningCode{grants.WarnWholeOrigin}},
-		{"every purpose", func(d *grants.Draft) { d.Purposes = grants.CommonPurposes() }, []grants.WarningCode{grants.WarnAllPurposes, grants.WarnTraining}},
+		{"every purpose", func(d *grants.Draft) { d.Purposes = grants.CommonPurposes() }, []grants.WarningCode{grants.WarnAllPurposes, grants.WarnTraining, grants.WarnArchive}},
 		{"fine-tuning", func(d *grants.Draft) { d.Purposes = grants.Purposes{grants.AIFinetune} }, []grants.WarningCode{grants.WarnTraining}},
 		{"a long life", func(d *grants.Draft) { d.Lifetime = 90 * 24 * time.Hour }, []grants.WarningCode{grants.WarnLongLived}},
 		{"a long life of broken days", func(d *grants.Draft) { d.Lifetime = 31*24*time.Hour + time.Hour }, []grants.WarningCode{grants.WarnLongLived}},
 		{"plain HTTP", func(d *grants.Draft) { d.Scope = prefixes(t, "http://example.com/doc/") }, []grants.WarningCode{grants.WarnPlainHTTP}},
 		{"a public listing", func(d *grants.Draft) { d.Listing = grants.ListingPublic }, []grants.WarningCode{grants.WarnPublic}},
 		{"redistribution", func(d *grants.Draft) { d.Terms.Redistribution = grants.Allowed }, []grants.WarningCode{grants.WarnThirdParty}},
+		{"copies that outlive the grant", func(d *grants.Draft) { d.Lifetime = 29 * 24 * time.Hour }, []grants.WarningCode{grants.WarnKept}},
+		{"no attribution", func(d *grants.Draft) { d.Terms.Attribution = &grants.Attribution{LinkBack: true} }, []grants.WarningCode{grants.WarnNameless}},
+		{"derivatives of any kind", func(d *grants.Draft) { d.Terms.Derivatives.Other = grants.Allowed }, []grants.WarningCode{grants.WarnDerivatives}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := draft(t)

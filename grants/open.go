@@ -56,7 +56,7 @@ func read[B any, P body[B]](raw []byte, t envelope.Type) (*envelope.Object, B, e
 }
 
 // explain turns the error of decoding into the one that a caller branches on.
-// A scope of a type that is not enforced has members of its own, and so fails
+// A scope of a type that does not exist has members of its own, and so fails
 // the schema before its type is looked at.
 func explain(raw []byte, fault, err error) error {
 	switch {
@@ -74,7 +74,7 @@ func explain(raw []byte, fault, err error) error {
 		}
 		// The octets are canonical, or the schema would not have been reached.
 		if json.Unmarshal(raw, &o) == nil {
-			if t := o.Body.Scope.Type; t != "" && t != URLPrefix && t != Collection {
+			if t := o.Body.Scope.Type; t != "" && !t.known() {
 				return refuse(ErrScopeType, "%.40q", string(t))
 			}
 		}

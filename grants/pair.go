@@ -125,6 +125,14 @@ func (p Pair) Retention() Retention {
 	return r
 }
 
+// BeginsAt is when the grant begins: at not_before, or when it was issued.
+func (p Pair) BeginsAt() time.Time {
+	if nb := p.Grant.Object.NotBefore; !nb.IsZero() {
+		return nb
+	}
+	return p.Grant.Object.IssuedAt
+}
+
 // ExpiresAt is when the pair ends: the earlier of the two expiries.
 func (p Pair) ExpiresAt() time.Time {
 	end := p.Grant.Object.ExpiresAt

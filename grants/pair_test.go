@@ -149,7 +149,7 @@ func TestOpenPolicyRefuses(t *testing.T) {
 		{"an unknown purpose among the allowed", func(b *grants.PolicyBody) { b.Allowed = grants.Purposes{"ai.dream"} }, nil, grants.ErrPurpose},
 		{"an unknown purpose among the denied", func(b *grants.PolicyBody) { b.Denied = grants.Purposes{"ai.dream"} }, nil, grants.ErrPurpose},
 		{"an empty scope", func(b *grants.PolicyBody) { b.Scope.Prefixes = nil }, nil, grants.ErrScope},
-		{"a scope of another type", func(b *grants.PolicyBody) { b.Scope.Type = "hash-set" }, nil, grants.ErrScopeType},
+		{"a scope of another type", func(b *grants.PolicyBody) { b.Scope.Type = "everything" }, nil, grants.ErrScopeType},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			intact := unchanged(t, p)

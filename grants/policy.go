@@ -15,25 +15,26 @@ const (
 
 // Attribution is what must be shown where content is shown (UZPIF-OI 11.1).
 type Attribution struct {
-	LinkBack bool `json:"link_back" yaml:"link_back"` // a link to the page
-	Required bool `json:"required" yaml:"required"`   // naming the source
+	LinkBack bool `json:"link_back"` // a link to the page
+	Required bool `json:"required"`  // naming the source
 }
 
 // Derivatives says what may be made of the content (UZPIF-OI 11.1). Denying
 // one denies the purpose that consists in making it: ai.embed, search.snippet,
 // ai.summarise.
 type Derivatives struct {
-	Embeddings Permission `json:"embeddings" yaml:"embeddings,omitempty"`
-	Snippets   Permission `json:"snippets" yaml:"snippets,omitempty"`
-	Summary    Permission `json:"summary" yaml:"summary,omitempty"`
+	Embeddings Permission `json:"embeddings"`
+	Other      Permission `json:"other,omitzero"` // anything else that is made of the content; absent denies
+	Snippets   Permission `json:"snippets"`
+	Summary    Permission `json:"summary"`
 }
 
 // Retention is for how long copies and what was extracted from them may be
 // kept (UZPIF-OI 11.1), in days of 24 hours from the last time that the page
 // was included, updated or rebound. 0 keeps nothing beyond its processing.
 type Retention struct {
-	CachedCopyDays uint64 `json:"cached_copy_days" yaml:"cached_copy_days"`
-	FeatureDays    uint64 `json:"feature_days" yaml:"feature_days"`
+	CachedCopyDays uint64 `json:"cached_copy_days"`
+	FeatureDays    uint64 `json:"feature_days"`
 }
 
 // PolicyBody is the body of a policy (UZPIF-OI 11). Fields stand in canonical
@@ -59,6 +60,9 @@ func (b *PolicyBody) Validate() error {
 		if p != Allowed && p != Denied {
 			return refuse(ErrMalformed, "%.40q is neither allowed nor denied", string(p))
 		}
+	}
+	if o := b.Derivatives.Other; o != "" && o != Allowed && o != Denied {
+		return refuse(ErrMalformed, "%.40q is neither allowed nor denied", string(o))
 	}
 	if b.Nonce.IsZero() {
 		return refuse(ErrMalformed, "nonce is never zero")

@@ -22,7 +22,7 @@ const (
 	ErrNotYetValid  Reason = "not-yet-valid"     //
 	ErrLifetime     Reason = "lifetime"          // valid for longer than the cap
 	ErrScope        Reason = "out-of-scope"      // the URL, or a requested scope
-	ErrScopeType    Reason = "scope-type"        // a scope type that this edition does not enforce
+	ErrScopeType    Reason = "scope-type"        // a scope type that does not exist, or has no place here
 	ErrPurpose      Reason = "purpose"           // not granted, or no purpose at all
 	ErrPolicy       Reason = "policy"            // the policy is another one, or does not permit it
 	ErrOverlap      Reason = "overlap"           // two live series would hold one page
@@ -40,6 +40,8 @@ const (
 	ErrBase         Reason = "base-unknown"      // a patch on what is not held
 	ErrNotHeld      Reason = "not-held"          // a deletion of what is not held
 	ErrExhausted    Reason = "exhausted"         // no room for it now: the same may be taken later
+	ErrLimit        Reason = "limit"             // UZPIF-OI 10.1: a limit of the grant is used up
+	ErrRetention    Reason = "retention"         // UZPIF-OI 11.1: the time for which it may be kept is over
 )
 
 // sentences say each reason to a person. Nothing writes to it.
@@ -71,6 +73,8 @@ var sentences = map[Reason]string{
 	ErrBase:         "the base of the patch is not held",
 	ErrNotHeld:      "the page is not held",
 	ErrExhausted:    "the other side has no room for it now",
+	ErrLimit:        "a limit of the grant is used up",
+	ErrRetention:    "the time for which it may be kept is over",
 }
 
 // Error is the reason in words. A code that is not ours, from a peer of a

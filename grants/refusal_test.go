@@ -46,7 +46,7 @@ func TestRefusingChangesNothing(t *testing.T) {
 		grants.ErrNotYetValid: func() error { return p.Fresh(noon.Add(-time.Hour)) },
 		grants.ErrLifetime:    func() error { return open(raw, func(v *grants.Verifier) { v.MaxLifetime = time.Second }) },
 		grants.ErrScope:       func() error { return p.Check("https://example.com/", noon) },
-		grants.ErrScopeType:   func() error { return open(body(func(b *grants.GrantBody) { b.Scope.Type = "feed" }), same) },
+		grants.ErrScopeType:   func() error { return open(body(func(b *grants.GrantBody) { b.Scope.Type = "everything" }), same) },
 		grants.ErrPurpose:     func() error { return p.Permits(grants.Archive, noon) },
 		grants.ErrPolicy: func() error {
 			return open(body(func(b *grants.GrantBody) { b.Purposes = grants.CommonPurposes() }), same)

@@ -62,8 +62,11 @@ func (b *RevocationBody) Validate() error {
 	if err := checkName(b.Series, maxSeries); err != nil {
 		return refuse(ErrMalformed, "series: %v", err)
 	}
-	if b.Target.Scope != nil {
-		return b.Target.Scope.Validate()
+	if s := b.Target.Scope; s != nil {
+		if s.IsListed() { // it would have to be read as all pages under its prefixes
+			return refuse(ErrScopeType, "a revocation names its pages by prefixes, not by a %s", s.Type)
+		}
+		return s.Validate()
 	}
 	return nil
 }

@@ -10,27 +10,39 @@ import (
 // A ScopeType is a way to say which pages are meant (UZPIF-OI 10.2).
 type ScopeType string
 
-// The scope types that this edition enforces. The two others of UZPIF-OI 10.2,
-// "feed" and "hash-set", are refused by ErrScopeType rather than half obeyed.
+// The scope types. Each has prefixes; all but the first name some of the pages
+// under them.
 const (
 	URLPrefix  ScopeType = "url-prefix" // every page under one of the prefixes
 	Collection ScopeType = "collection" // of those, the pages of the collection ID
+	InFeed     ScopeType = "feed"       // of those, the ones that the newest Feed of the series lists
+	HashSet    ScopeType = "hash-set"   // of those, the ones whose payload has one of the digests
 )
 
-// MaxPrefixes is the most prefixes of one scope.
-const MaxPrefixes = 256
+// Bounds of one scope.
+const (
+	MaxPrefixes = 256
+	MaxDigests  = 3000 // in the scope itself; a larger set is named by its root
+)
 
-// A Scope is a set of URLs. The zero Scope, like one with an empty list, is
+// A Scope is a set of pages. The zero Scope, like one with an empty list, is
 // the empty set: it matches nothing.
 //
 // A prefix is a canonical URL without a query. It is matched by whole
 // segments: "https://example.com/doc/" holds that URL and all below it, but
 // not "/doc" or "/docs"; "https://example.com/doc" also holds "/doc" itself.
+//
+// A hash set holds content, not places: a digest is the SHA-256 of a payload,
+// and a page whose content changes leaves the scope unless the new digest is
+// in it. It has Digests, or, if they are many, Count and Root (see Listed).
 type Scope struct {
-	ID       string    `json:"id,omitempty" yaml:"id,omitempty"` // Collection only: the collection's name
-	Prefixes []string  `json:"prefixes" yaml:"prefixes"`         // 1 to MaxPrefixes, ascending
-	Query    bool      `json:"query,omitzero" yaml:"query,omitempty"`
-	Type     ScopeType `json:"type" yaml:"type"`
+	Count    uint64          `json:"count,omitzero" yaml:"count,omitempty"`      // HashSet by its root
+	Digests  []envelope.Hash `json:"digests,omitempty" yaml:"digests,omitempty"` // HashSet in full: 1 to MaxDigests, ascending
+	ID       string          `json:"id,omitempty" yaml:"id,omitempty"`           // Collection only: the collection's name
+	Prefixes []string        `json:"prefixes" yaml:"prefixes"`                   // 1 to MaxPrefixes, ascending
+	Query    bool            `json:"query,omitzero" yaml:"query,omitempty"`
+	Root     envelope.Hash   `json:"root,omitzero" yaml:"root,omitempty"` // HashSet by its root
+	Type     ScopeType       `json:"type" yaml:"type"`
 }
 
 // PrefixScope makes a scope of type URLPrefix out of prefixes in any order.
@@ -47,21 +59,22 @@ func CollectionScope(id string, prefixes ...string) (Scope, error) {
 	return s, s.Validate()
 }
 
-// Validate refuses a type that is not enforced (ErrScopeType), and (ErrScope)
-// an empty scope, a prefix that is not canonical, has a query or a "*", or
-// stands out of order.
+// Validate refuses a type that does not exist (ErrScopeType), and (ErrScope)
+// an empty scope, members of another type's, a prefix that is not canonical,
+// has a query or a "*", and what stands out of order.
 func (s Scope) Validate() error {
-	switch s.Type {
-	case URLPrefix:
-		if s.ID != "" {
-			return refuse(ErrScope, "a url-prefix scope has no id")
-		}
-	case Collection:
+	if !s.Type.known() {
+		return refuse(ErrScopeType, "%.40q", string(s.Type))
+	}
+	if s.Type == Collection {
 		if err := checkName(s.ID, maxCollection); err != nil {
 			return refuse(ErrScope, "collection: %v", err)
 		}
-	default:
-		return refuse(ErrScopeType, "%.40q", string(s.Type))
+	} else if s.ID != "" {
+		return refuse(ErrScope, "a %s scope has no id", s.Type)
+	}
+	if err := s.validateDigests(); err != nil {
+		return err
 	}
 	if n := len(s.Prefixes); n == 0 || n > MaxPrefixes {
 		return refuse(ErrScope, "%d prefixes, want 1 to %d", n, MaxPrefixes)
@@ -80,6 +93,10 @@ func (s Scope) Validate() error {
 	return nil
 }
 
+func (t ScopeType) known() bool {
+	return t == URLPrefix || t == Collection || t == InFeed || t == HashSet
+}
+
 // miss is why a URL is not matched. These are constants, so that refusing a
 // million pages allocates nothing.
 type miss string
@@ -88,6 +105,8 @@ const (
 	missForm  miss = "the URL is not in canonical form"
 	missQuery miss = "the scope admits no query"
 	missPath  miss = "the URL is under none of its prefixes"
+
+	missDigest miss = "the page's content is none of its digests"
 )
 
 func (m miss) Error() string { return ErrScope.Error() + ": " + string(m) }
@@ -97,8 +116,9 @@ func (m miss) Unwrap() error { return ErrScope }
 // ErrScope. It needs no help from its caller: a URL that could be read in two
 // ways is refused whatever it begins with, host and port are equal octet for
 // octet, and a query is refused unless the scope admits it. A scope that was
-// never validated matches no more than a valid one would. Membership of a
-// collection is for the caller, who knows it, to see to.
+// never validated matches no more than a valid one would. Match looks at the
+// prefixes: Holds looks at a page's content too, Feed.Holds and Listed.Holds at
+// its path, and membership of a collection is for the caller, who knows it.
 func (s Scope) Match(url string) error {
 	path, end, ok := shape(url)
 	switch {
@@ -141,15 +161,28 @@ func (s Scope) holdsAll(inner Scope) bool {
 	return true
 }
 
-// Covers reports whether everything in inner is in s. An empty scope is
-// covered by any.
+// Covers reports whether everything in inner is in s, where both are of one
+// series, and so of one feed. An empty scope is covered by any.
 func (s Scope) Covers(inner Scope) bool {
-	return (s.Query || !inner.Query) && s.holdsAll(inner) &&
-		(s.Type == URLPrefix || s.Type == Collection && inner.Type == Collection && s.ID == inner.ID)
+	if inner.Query && !s.Query || !s.holdsAll(inner) {
+		return false
+	}
+	switch s.Type {
+	case URLPrefix:
+		return true
+	case Collection:
+		return inner.Type == Collection && s.ID == inner.ID
+	case InFeed:
+		return inner.Type == InFeed
+	case HashSet:
+		return inner.Type == HashSet && s.coversDigests(inner)
+	}
+	return false
 }
 
 // Overlaps reports whether some URL could be in both scopes. Two collections
-// overlap if their prefixes do: a URL alone does not tell whose it is.
+// overlap if their prefixes do: a URL alone does not tell whose it is. So do
+// feeds and hash sets.
 func Overlaps(a, b Scope) bool {
 	meets := func(outer, inner Scope) bool {
 		return slices.ContainsFunc(inner.Prefixes, func(p string) bool {
@@ -158,6 +191,13 @@ func Overlaps(a, b Scope) bool {
 		})
 	}
 	return meets(a, b) || meets(b, a)
+}
+
+// Collide reports whether two series of these scopes would hold one page, as
+// far as the scopes show it. Where one of them is a feed or a hash set they do
+// not: then it is told of each page, by ErrOverlap, when it is offered.
+func Collide(a, b Scope) bool {
+	return !a.IsListed() && !b.IsListed() && Overlaps(a, b)
 }
 
 // Origins are the distinct origins that the scope reaches into, ascending, as

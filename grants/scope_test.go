@@ -200,8 +200,7 @@ func TestScopeFormIsChecked(t *testing.T) {
 		{"an id beside prefixes", grants.Scope{Type: grants.URLPrefix, ID: "docs", Prefixes: []string{"https://example.com/"}}, grants.ErrScope},
 		{"a collection without an id", grants.Scope{Type: grants.Collection, Prefixes: []string{"https://example.com/"}}, grants.ErrScope},
 		{"a collection that is no file's name", grants.Scope{Type: grants.Collection, ID: "../docs", Prefixes: []string{"https://example.com/"}}, grants.ErrScope},
-		{"a feed", grants.Scope{Type: "feed", Prefixes: []string{"https://example.com/"}}, grants.ErrScopeType},
-		{"a hash set", grants.Scope{Type: "hash-set", Prefixes: []string{"https://example.com/"}}, grants.ErrScopeType},
+		{"a type that does not exist", grants.Scope{Type: "pattern", Prefixes: []string{"https://example.com/"}}, grants.ErrScopeType},
 		{"no type", grants.Scope{Prefixes: []string{"https://example.com/"}}, grants.ErrScopeType},
 	} {
 		t.Run(tt.name, func(t *testing.T) { wantReason(t, tt.scope.Validate(), tt.want) })

@@ -1,66 +1,31 @@
 package grants
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
-
-	"github.com/go-json-experiment/json"
-	"go.yaml.in/yaml/v3"
 )
 
-// maxTerms is the greatest size of a file of terms, in octets.
-const maxTerms = 64 << 10
-
 // PolicyTerms are the members of a policy that its author chooses, as a file
-// holds them. What is absent gets a default; see Draft.
+// holds them (UZPIF-OI 11.1). What is absent gets a default; see Issue.
 type PolicyTerms struct {
-	Allowed        []string        `json:"allowed,omitzero" yaml:"allowed"` // default: what is granted
-	Attribution    *Attribution    `json:"attribution,omitzero" yaml:"attribution"`
-	Denied         []string        `json:"denied,omitzero" yaml:"denied"` // default: training, unless granted; an empty list denies nothing
-	Derivatives    Derivatives     `json:"derivatives,omitzero" yaml:"derivatives"`
-	Redistribution Permission      `json:"redistribution,omitzero" yaml:"redistribution"`
-	Retention      *RetentionTerms `json:"retention,omitzero" yaml:"retention"`
-	Scope          *Scope          `json:"scope,omitzero" yaml:"scope"` // default: the grant's
-	TermsURL       string          `json:"terms_url,omitzero" yaml:"terms_url"`
+	Allowed        []string        `json:"allowed,omitzero"` // default: what is granted
+	Attribution    *Attribution    `json:"attribution,omitzero"`
+	Denied         []string        `json:"denied,omitzero"` // default: training, unless granted; an empty list denies nothing
+	Derivatives    Derivatives     `json:"derivatives,omitzero"`
+	Redistribution Permission      `json:"redistribution,omitzero"`
+	Retention      *RetentionTerms `json:"retention,omitzero"`
+	Scope          *Scope          `json:"scope,omitzero"` // default: the grant's
+	TermsURL       string          `json:"terms_url,omitzero"`
 }
 
 // RetentionTerms are Retention with each member optional.
 type RetentionTerms struct {
-	CachedCopyDays *uint64 `json:"cached_copy_days,omitzero" yaml:"cached_copy_days"`
-	FeatureDays    *uint64 `json:"feature_days,omitzero" yaml:"feature_days"`
+	CachedCopyDays *uint64 `json:"cached_copy_days,omitzero"`
+	FeatureDays    *uint64 `json:"feature_days,omitzero"`
 }
 
 // Defaults of a policy.
 const defaultRetentionDays = 30
-
-// ParsePolicyTerms reads terms in JSON, if the first character is "{", or in
-// YAML. Unknown and duplicate members, and anything behind the terms, are
-// errors: a misspelt denial must not be lost.
-func ParsePolicyTerms(text []byte) (PolicyTerms, error) {
-	var t PolicyTerms
-	if len(text) > maxTerms {
-		return t, fmt.Errorf("policy terms of %d octets, at most %d", len(text), maxTerms)
-	}
-	if trimmed := bytes.TrimLeft(text, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '{' {
-		if err := json.Unmarshal(trimmed, &t, json.RejectUnknownMembers(true)); err != nil {
-			return PolicyTerms{}, fmt.Errorf("policy terms: %w", err)
-		}
-		return t, nil
-	}
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	if err := d.Decode(&t); err != nil && !errors.Is(err, io.EOF) {
-		return PolicyTerms{}, fmt.Errorf("policy terms: %w", err)
-	}
-	var more yaml.Node
-	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
-		return PolicyTerms{}, errors.New("policy terms: more than one document")
-	}
-	return t, nil
-}
 
 // body makes the policy's body for a grant of purposes over scope.
 func (t PolicyTerms) body(granted Purposes, scope Scope) (PolicyBody, error) {
@@ -70,6 +35,7 @@ func (t PolicyTerms) body(granted Purposes, scope Scope) (PolicyBody, error) {
 		Denied:      defaultDenials(granted),
 		Derivatives: Derivatives{
 			Embeddings: choose(t.Derivatives.Embeddings, granted.Has(AIEmbed)),
+			Other:      t.Derivatives.Other,
 			Snippets:   choose(t.Derivatives.Snippets, granted.Has(SearchSnippet)),
 			Summary:    choose(t.Derivatives.Summary, granted.Has(AISummarise)),
 		},
@@ -104,6 +70,58 @@ func (t PolicyTerms) body(granted Purposes, scope Scope) (PolicyBody, error) {
 		}
 	}
 	return b, nil
+}
+
+// Narrow makes of t what both t and o allow, purposes and scope aside: of two
+// permissions the denial counts, of two retentions the shorter, and whatever
+// attribution one of them asks for. Terms for people that t has stay.
+func (t *PolicyTerms) Narrow(o PolicyTerms) {
+	for _, x := range []struct{ ours, theirs *Permission }{
+		{&t.Derivatives.Embeddings, &o.Derivatives.Embeddings}, {&t.Derivatives.Other, &o.Derivatives.Other},
+		{&t.Derivatives.Snippets, &o.Derivatives.Snippets}, {&t.Derivatives.Summary, &o.Derivatives.Summary},
+		{&t.Redistribution, &o.Redistribution},
+	} {
+		if *x.ours == "" || *x.theirs == Denied {
+			*x.ours = *x.theirs
+		}
+	}
+	if o.Attribution != nil {
+		if t.Attribution == nil {
+			t.Attribution = new(Attribution)
+		}
+		t.Attribution = &Attribution{
+			LinkBack: t.Attribution.LinkBack || o.Attribution.LinkBack, Required: t.Attribution.Required || o.Attribution.Required,
+		}
+	}
+	if o.Retention != nil {
+		if t.Retention == nil {
+			t.Retention = new(RetentionTerms)
+		}
+		t.Retention = &RetentionTerms{
+			CachedCopyDays: shorter(t.Retention.CachedCopyDays, o.Retention.CachedCopyDays),
+			FeatureDays:    shorter(t.Retention.FeatureDays, o.Retention.FeatureDays),
+		}
+	}
+	if t.TermsURL == "" {
+		t.TermsURL = o.TermsURL
+	}
+}
+
+func shorter(a, b *uint64) *uint64 {
+	if a == nil || b != nil && *b < *a {
+		return b
+	}
+	return a
+}
+
+// Deny adds to what is denied, which is stated by this.
+func (t *PolicyTerms) Deny(granted, denied Purposes) {
+	if t.Denied == nil {
+		t.Denied = defaultDenials(granted).Strings()
+	}
+	t.Denied = append(slices.Clone(t.Denied), denied.Strings()...)
+	slices.Sort(t.Denied)
+	t.Denied = slices.Compact(t.Denied)
 }
 
 // defaultDenials denies training in words, where it is not granted. Fine-tuning

@@ -30,6 +30,7 @@ func (d *daemon) commands() http.Handler {
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.x.Status) })
 	mux.HandleFunc("GET /agreements", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.x.Agreements) })
 	mux.HandleFunc("GET /log", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.x.LogStatus) })
+	mux.HandleFunc("GET /page", d.servePage)
 	mux.HandleFunc("POST /log/freeze", d.serveFreeze)
 	d.long(mux)
 	return mux
@@ -82,14 +83,15 @@ func ask[T any](ctx context.Context, a *app, path string, f func(*indexer.Indexe
 }
 
 func askStore[T any](a *app, f func(*indexer.Indexer) (T, error)) (v T, err error) {
-	if _, err := loadConfig(a.dir); err != nil {
+	c, err := loadConfig(a.dir)
+	if err != nil {
 		return v, err
 	}
 	frozen, err := indexer.ReadFrozen(a.dir)
 	if err != nil {
 		return v, err
 	}
-	x, err := indexer.Open(indexer.Config{Dir: a.dir, Frozen: frozen != nil})
+	x, err := indexer.Open(indexer.Config{Dir: a.dir, Frozen: frozen != nil, Certificate: c.certificate(a.dir)})
 	if err != nil {
 		return v, err
 	}
@@ -108,32 +110,9 @@ func newStatus(a *app) *cobra.Command {
 			if a.json {
 				return cli.PrintJSON(w, s)
 			}
-			_, err = fmt.Fprintf(w, "%s\nlog %s: %d entries, root %s\n%d pages of %d publishers, %d octets of payload; %d octets on disk; %d sessions\n",
-				s.Identity, s.LogOrigin, s.TreeSize, s.Root, s.Pages, s.Publishers, s.PayloadBytes, s.DiskBytes, s.Sessions)
+			_, err = fmt.Fprintf(w, "%s\nlog %s: %d entries, root %s\n%d pages of %d publishers, %d octets of payload; %d octets on disk; %d sessions\n%s\n",
+				s.Identity, s.LogOrigin, s.TreeSize, s.Root, s.Pages, s.Publishers, s.PayloadBytes, s.DiskBytes, s.Sessions, cli.DescribeIdentity(s.Certificate, s.Trust))
 			return err
-		}}
-}
-
-func newAgreements(a *app) *cobra.Command {
-	return &cobra.Command{Use: "agreements", Short: "Show what each publisher allows, in words", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := ask(cmd.Context(), a, "/agreements", (*indexer.Indexer).Agreements)
-			if err != nil {
-				return err
-			}
-			for _, g := range all {
-				if a.json {
-					if err := cli.PrintJSON(cmd.OutOrStdout(), g); err != nil {
-						return err
-					}
-					continue
-				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s, collection %s: %d pages, revision %d, %s\n", g.Publisher, g.Collection, g.Pages, g.Revision, g.State)
-				for _, line := range g.Words {
-					fmt.Fprintf(cmd.OutOrStdout(), "  %s\n", line)
-				}
-			}
-			return nil
 		}}
 }
 

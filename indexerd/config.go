@@ -13,6 +13,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 )
 
 // configFile is written once by init, and never rewritten.
@@ -30,6 +31,9 @@ type config struct {
 	Ballast  int64         `mapstructure:"ballast_mib"`
 	LowWater int64         `mapstructure:"low_water_mib"`
 	Stall    time.Duration `mapstructure:"disk_stall"`
+
+	Certificate string `mapstructure:"tls_certificate"`
+	Key         string `mapstructure:"tls_key"`
 
 	Witnesses      string        `mapstructure:"witnesses"`
 	WitnessTimeout time.Duration `mapstructure:"witness_timeout"`
@@ -87,6 +91,7 @@ admin: {{.Admin}}
 # long the program ends, as after a write that failed.
 # disk_stall: 30s
 
+` + cli.CertificateSettings + `
 # What is logged: debug, info, warn or error.
 # log_level: info
 `
@@ -96,8 +101,15 @@ func (c *config) room() durable.Room {
 	return durable.Room{Ballast: c.Ballast << 20, LowWater: c.LowWater << 20}
 }
 
-// writeConfig writes the commented configuration.
-func writeConfig(dir string, c config) error {
+// certificate is the files that the configuration in dir names, nil for none;
+// check has seen that both are named.
+func (c *config) certificate(dir string) *identity.CertificateFiles {
+	files, _ := cli.CertificateFiles(dir, c.Certificate, c.Key)
+	return files
+}
+
+// writeConfig writes the commented configuration, and settings behind it.
+func writeConfig(dir string, c config, settings string) error {
 	path := filepath.Join(dir, configFile)
 	if _, err := os.Stat(path); err == nil {
 		return fmt.Errorf("%s: %w", path, fs.ErrExist)
@@ -110,7 +122,7 @@ func writeConfig(dir string, c config) error {
 	if err := t.Execute(&b, c); err != nil {
 		return err
 	}
-	return durable.WriteFile(path, []byte(b.String()), 0o644)
+	return durable.WriteFile(path, []byte(b.String()+settings), 0o644)
 }
 
 func loadConfig(dir string) (config, error) {
@@ -120,6 +132,7 @@ func loadConfig(dir string) (config, error) {
 		"log_level": "info", "publish_interval": "1s", "max_grant": "2160h",
 		"witnesses": "", "witness_timeout": "5s", "witness_policy": policyOpen,
 		"ballast_mib": 64, "low_water_mib": 256, "disk_stall": "30s",
+		"tls_certificate": "", "tls_key": "",
 	}, &c)
 	if err != nil {
 		return config{}, err
@@ -155,6 +168,9 @@ func (c *config) check() error {
 	}
 	if c.WitnessPolicy != policyOpen && c.WitnessPolicy != policyClosed {
 		return cli.Errorf(cli.Config, "witness_policy: %.40q, want open or closed", c.WitnessPolicy)
+	}
+	if _, err := cli.CertificateFiles("", c.Certificate, c.Key); err != nil {
+		return err
 	}
 	if c.MaxGrant < time.Hour || c.MaxGrant > 2160*time.Hour {
 		return cli.Errorf(cli.Config, "max_grant: %s, want 1h to 2160h", c.MaxGrant)

@@ -3,6 +3,7 @@ package main
 import (
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -71,7 +72,7 @@ func (c *figures) Collect(out chan<- prometheus.Metric) {
 }
 
 func metrics() []metric {
-	return append(append(logMetrics(), witnessMetrics()...), storeMetrics()...)
+	return slices.Concat(logMetrics(), witnessMetrics(), storeMetrics(), identityMetrics())
 }
 
 // gauge and counter are metrics of one value.

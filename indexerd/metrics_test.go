@@ -13,8 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 	"github.com/uzpif-oi/uzpif-oi/translog/witness"
 )
@@ -46,7 +48,9 @@ func someFigures() (indexer.Figures, error) {
 			Failures: map[witness.Reason]uint64{witness.Timeout: 20, witness.Fork: 21},
 		}, {Name: "bob"}},
 		Sessions: 22, Store: durable.Metrics{DiskBytes: 23, LogBytes: 24, MemTableBytes: 25, L0Files: 26, ReadAmp: 27},
-		Disk: durable.Disk{Free: 28, Ballast: 29, Released: 30, Stalls: 31},
+		Disk:        durable.Disk{Free: 28, Ballast: 29, Released: 30, Stalls: 31},
+		Certificate: identity.CertificateStatus{NotAfter: envelope.At(time.Unix(2000, 0)), Problem: "late"},
+		Trust:       identity.TrustStatus{Identities: 32, Authorities: 33},
 	}, nil
 }
 
@@ -68,6 +72,8 @@ func TestAScrapeShowsTheFigures(t *testing.T) {
 		"uzpif_oi_sessions 22", "uzpif_oi_store_disk_bytes 23", "uzpif_oi_store_wal_bytes 24", "uzpif_oi_store_memtable_bytes 25",
 		"uzpif_oi_store_l0_files 26", "uzpif_oi_store_read_amplification_tables 27", "uzpif_oi_store_free_bytes 28",
 		"uzpif_oi_store_ballast_bytes 29", "uzpif_oi_store_ballast_released_total 30", "uzpif_oi_store_stalls_total 31",
+		"uzpif_oi_certificate_not_after_timestamp_seconds 2000", "uzpif_oi_certificate_alarm 1",
+		"uzpif_oi_trust_identities 32", "uzpif_oi_trust_authorities 33", "uzpif_oi_trust_alarm 0",
 	} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("there is no line %q", want)

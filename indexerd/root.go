@@ -36,8 +36,8 @@ func newRoot() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.dir, "dir", ".", "folder of configuration, keys and store")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON, one object a line")
 	root.AddCommand(
-		newInit(a), cli.CardCommand(&a.dir), newTrust(a), newRun(a), newStatus(a), newAgreements(a), newPublishers(a), newLog(a),
-		newFsck(a), newBackup(a), newCheckConfig(a), cli.VersionCommand(),
+		newInit(a), cli.CardCommand(&a.dir), newTrust(a), newRun(a), newStatus(a), newAgreements(a), newPublishers(a), newPage(a), newLog(a),
+		newFsck(a), newBackup(a), newKey(a), newEquivocations(a), newCheckConfig(a), cli.VersionCommand(),
 	)
 	return root
 }
@@ -67,7 +67,8 @@ func exitCode(err error) cli.Code {
 		return cli.Config
 	case errors.As(err, &reason):
 		return cli.Refused
-	case errors.Is(err, identity.ErrNoIdentity), errors.Is(err, identity.ErrExists), errors.Is(err, identity.ErrPermission), errors.Is(err, identity.ErrMismatch):
+	case errors.Is(err, identity.ErrNoIdentity), errors.Is(err, identity.ErrExists), errors.Is(err, identity.ErrPermission), errors.Is(err, identity.ErrMismatch),
+		errors.Is(err, identity.ErrCertificate), errors.Is(err, identity.ErrValidity):
 		return cli.Config
 	}
 	return cli.CodeOf(err)
@@ -76,6 +77,7 @@ func exitCode(err error) cli.Code {
 // initFlags are the flags of init.
 type initFlags struct {
 	identity, listen, public, admin, endpoint, logURL string
+	files                                             cli.CertificateFlags
 }
 
 func newInit(a *app) *cobra.Command {
@@ -93,7 +95,7 @@ func newInit(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := writeConfig(a.dir, config{Listen: f.listen, Public: f.public, Admin: f.admin}); err != nil {
+			if err := writeConfig(a.dir, config{Listen: f.listen, Public: f.public, Admin: f.admin}, f.files.Settings()); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s in %s\ncard fingerprint %s\n", local.Name(), a.dir, local.Card.Fingerprint())
@@ -108,6 +110,7 @@ func newInit(a *app) *cobra.Command {
 	fl.StringVar(&f.admin, "admin", defaultAdmin, "address of the admin side, on loopback")
 	fl.StringVar(&f.endpoint, "endpoint", "", "HOST:PORT as publishers reach it; the listening address if it is not said")
 	fl.StringVar(&f.logURL, "log-url", "", "URL of the public side as others reach it; http and its address if it is not said")
+	f.files.Add(c)
 	c.MarkFlagRequired("identity")
 	return c
 }
@@ -117,6 +120,9 @@ func (f *initFlags) options() (identity.Options, error) {
 	var err error
 	if o.Identity, err = identity.ParseName(f.identity); err != nil {
 		return o, cli.With(cli.Usage, err)
+	}
+	if o.ExternalTLS, err = f.files.External(); err != nil {
+		return o, err
 	}
 	for _, addr := range []string{f.listen, f.public} {
 		if _, _, err := net.SplitHostPort(addr); err != nil {
@@ -138,11 +144,15 @@ func newCheckConfig(a *app) *cobra.Command {
 		Short: "Check configuration, identity and trust without changing anything",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := loadConfig(a.dir); err != nil {
+			c, err := loadConfig(a.dir)
+			if err != nil {
 				return err
 			}
 			local, err := identity.Load(a.dir, time.Now())
 			if err != nil {
+				return err
+			}
+			if err := cli.CheckCertificate(local, c.certificate(a.dir)); err != nil {
 				return err
 			}
 			trust, err := openTrust(a.dir)

@@ -69,7 +69,8 @@ func run(ctx context.Context, dir string, c config, frozen bool, log *slog.Logge
 	x, err := indexer.Open(indexer.Config{
 		Dir: dir, Log: log, Publish: c.Publish, MaxGrant: c.MaxGrant, Room: c.room(), Stall: c.Stall, Frozen: frozen,
 		Witnesses: witnesses, FailClosed: c.WitnessPolicy == policyClosed,
-		TrustStore: c.trustStore,
+		TrustStore:  c.trustStore,
+		Certificate: c.certificate(dir),
 	})
 	if errors.Is(err, translog.ErrRollback) {
 		err = cli.With(cli.Failed, fmt.Errorf("%w; doc/backup.md says when run --trust-restored-store is right", err))

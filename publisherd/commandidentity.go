@@ -16,6 +16,7 @@ import (
 func newInit(a *app) *cobra.Command {
 	var name string
 	var origins []string
+	var files cli.CertificateFlags
 	c := &cobra.Command{
 		Use:   "init --identity spiffe://example.com/publisher --origin https://example.com",
 		Short: "Make an identity: keys, certificate, configuration, card",
@@ -29,11 +30,14 @@ func newInit(a *app) *cobra.Command {
 			if o.Origins, err = cli.ParseOrigins(origins); err != nil {
 				return err
 			}
+			if o.ExternalTLS, err = files.External(); err != nil {
+				return err
+			}
 			local, err := identity.Create(a.dir, o)
 			if err != nil {
 				return err
 			}
-			if err := writeConfig(a.dir); err != nil {
+			if err := writeConfig(a.dir, files.Settings()); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s in %s\ncard fingerprint %s\n", local.Name(), a.dir, local.Card.Fingerprint())
@@ -43,6 +47,7 @@ func newInit(a *app) *cobra.Command {
 	}
 	c.Flags().StringVar(&name, "identity", "", "SPIFFE ID of this publisher")
 	c.Flags().StringArrayVar(&origins, "origin", nil, "origin that this publisher speaks for; may be repeated")
+	files.Add(c)
 	c.MarkFlagRequired("identity")
 	c.MarkFlagRequired("origin")
 	return c
@@ -65,11 +70,15 @@ func newCheckConfig(a *app) *cobra.Command {
 		Short: "Check configuration, identity, sources, trust and grants without changing anything",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := loadConfig(a.dir); err != nil {
+			c, err := loadConfig(a.dir)
+			if err != nil {
 				return err
 			}
 			local, err := identity.Load(a.dir, time.Now())
 			if err != nil {
+				return err
+			}
+			if err := cli.CheckCertificate(local, c.certificate(a.dir)); err != nil {
 				return err
 			}
 			sources, err := publisher.Sources(a.dir)

@@ -55,6 +55,9 @@ func (a *app) printResult(w io.Writer, r publisher.Result) error {
 	if a.json {
 		return cli.PrintJSON(w, r)
 	}
+	if r.Withheld > 0 {
+		fmt.Fprintf(w, "%s, collection %s: %d pages are withheld by what they say of themselves; source scan names them\n", r.Indexer, r.Collection, r.Withheld)
+	}
 	fmt.Fprintf(w, "%s, collection %s: %d sent, %d deleted, %d unchanged, %d refused, %d files skipped; %.2f s, %d octets out, %d in\n",
 		r.Indexer, r.Collection, r.Sent, r.Deleted, r.Unchanged, len(r.Refused), len(r.Skipped), r.Seconds, r.WireOut, r.WireIn)
 	for _, x := range r.Receipts {
@@ -62,6 +65,9 @@ func (a *app) printResult(w io.Writer, r publisher.Result) error {
 	}
 	for _, x := range r.Refused {
 		fmt.Fprintf(w, "  refused %s: %s\n", x.URL, x.Reason)
+	}
+	for _, x := range r.Unshown {
+		fmt.Fprintf(w, "  NOT SHOWN %s: %s; it was sent again\n", x.URL, x.Reason)
 	}
 	for _, x := range r.Skipped {
 		fmt.Fprintf(w, "  skipped %s: %s\n", x.Location, x.Reason)
@@ -82,13 +88,27 @@ func newStatus(a *app) *cobra.Command {
 			if a.json {
 				return cli.PrintJSON(w, s)
 			}
-			fmt.Fprintln(w, s.Identity)
+			fmt.Fprintf(w, "%s\n%s\n", s.Identity, cli.DescribeIdentity(s.Certificate, s.Trust))
 			for _, c := range s.Collections {
 				fmt.Fprintf(w, "collection %s: %d pages, revision %d\n", c.Name, c.Pages, c.Revision)
 			}
 			for _, x := range s.Indexers {
 				fmt.Fprintf(w, "indexer %s, collection %s: %s until %s, %d pages delivered, %d revisions behind\n",
 					x.Identity, x.Collection, x.State, x.ExpiresAt, x.Pages, x.Backlog)
+				if x.Alert {
+					fmt.Fprintf(w, "  alert: grant %s %s\n", x.GrantID, x.Expiry)
+				} else {
+					fmt.Fprintf(w, "  it %s\n", x.Expiry)
+				}
+				if !x.LimitedUntil.IsZero() {
+					fmt.Fprintf(w, "  the grant's limit is used up; the rest goes from %s on\n", x.LimitedUntil)
+				}
+				if x.Alarm != nil {
+					fmt.Fprintf(w, "  ALARM (%s) at %s: %s\n", x.Alarm.Reason, x.Alarm.At, x.Alarm.Detail)
+				}
+				if x.Log != nil && x.Log.State != publisher.LogConsistent {
+					fmt.Fprintf(w, "  the public log was %s at %s: %s\n", x.Log.State, x.Log.At, x.Log.Detail)
+				}
 			}
 			return nil
 		}}

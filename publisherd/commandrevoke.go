@@ -37,7 +37,9 @@ func newGrantRevoke(a *app) *cobra.Command {
 		Short: "Withdraw consent, for a grant, for some of its pages, or altogether",
 		Long: "Revoke signs a revocation and brings it to the indexer at once. It counts from now on: nothing more is\n" +
 			"pushed under the grant. If the indexer cannot be reached the revocation is kept, and goes before\n" +
-			"anything else as soon as it can.",
+			"anything else as soon as it can.\n\n" +
+			"What this cannot do: take back copies that were made, models that were trained, or what others were\n" +
+			"given. An acknowledgement is a signed promise; that it is kept is a matter of contract and law.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := loadConfig(a.dir); err != nil {

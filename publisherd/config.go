@@ -11,6 +11,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 )
 
 // configFile is written once by init, and never rewritten.
@@ -25,6 +26,10 @@ type config struct {
 	Ballast  int64         `mapstructure:"ballast_mib"`
 	LowWater int64         `mapstructure:"low_water_mib"`
 	Stall    time.Duration `mapstructure:"disk_stall"`
+	Reply    time.Duration `mapstructure:"reply_timeout"`
+
+	Certificate string `mapstructure:"tls_certificate"`
+	Key         string `mapstructure:"tls_key"`
 
 	level slog.Level
 }
@@ -52,6 +57,11 @@ const configTemplate = `# publisherd: the publishing side. Each setting is shown
 # long the program ends, as after a write that failed.
 # disk_stall: 30s
 
+
+# How long an indexer may take for one answer. A batch is answered when it is in
+# the log.
+# reply_timeout: 2m
+` + cli.CertificateSettings + `
 # What is logged: debug, info, warn or error.
 # log_level: warn
 `
@@ -61,20 +71,28 @@ func (c *config) room() durable.Room {
 	return durable.Room{Ballast: c.Ballast << 20, LowWater: c.LowWater << 20}
 }
 
-// writeConfig writes the commented configuration.
-func writeConfig(dir string) error {
+// certificate is the files that the configuration in dir names, nil for none;
+// check has seen that both are named.
+func (c *config) certificate(dir string) *identity.CertificateFiles {
+	files, _ := cli.CertificateFiles(dir, c.Certificate, c.Key)
+	return files
+}
+
+// writeConfig writes the commented configuration, and settings behind it.
+func writeConfig(dir, settings string) error {
 	path := filepath.Join(dir, configFile)
 	if _, err := os.Stat(path); err == nil {
 		return fmt.Errorf("%s: %w", path, fs.ErrExist)
 	}
-	return durable.WriteFile(path, []byte(configTemplate), 0o644)
+	return durable.WriteFile(path, []byte(configTemplate+settings), 0o644)
 }
 
 func loadConfig(dir string) (config, error) {
 	var c config
 	err := cli.ReadConfig(dir, configFile, "publisherd", map[string]any{
 		"log_level": "warn", "rescan_interval": "5m", "admin": "off",
-		"ballast_mib": 16, "low_water_mib": 64, "disk_stall": "30s",
+		"ballast_mib": 16, "low_water_mib": 64, "disk_stall": "30s", "reply_timeout": "2m",
+		"tls_certificate": "", "tls_key": "",
 	}, &c)
 	if err != nil {
 		return config{}, err
@@ -96,6 +114,12 @@ func (c *config) check() error {
 	}
 	if c.Stall < time.Second || c.Stall > 10*time.Minute {
 		return cli.Errorf(cli.Config, "disk_stall: %s, want 1s to 10m", c.Stall)
+	}
+	if _, err := cli.CertificateFiles("", c.Certificate, c.Key); err != nil {
+		return err
+	}
+	if c.Reply < time.Second || c.Reply > time.Hour {
+		return cli.Errorf(cli.Config, "reply_timeout: %s, want 1s to 1h", c.Reply)
 	}
 	if c.Admin == "off" {
 		return nil

@@ -37,7 +37,7 @@ func TestConfigurationIsReadStrictly(t *testing.T) {
 
 func TestTheConfigurationThatIsWrittenShowsTheDefaults(t *testing.T) {
 	dir := t.TempDir()
-	if err := writeConfig(dir); err != nil {
+	if err := writeConfig(dir, ""); err != nil {
 		t.Fatal(err)
 	}
 	silent, err := loadConfig(dir)

@@ -12,6 +12,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
 )
@@ -37,7 +38,7 @@ func newRoot() *cobra.Command {
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON, one object a line")
 	root.AddCommand(
 		newInit(a), newCard(a), newTrust(a), newSource(a), newGrant(a), newExport(a), newPush(a), newRun(a), newStatus(a),
-		newReceipts(a), newEvidence(a), newBackup(a), newCheckConfig(a), cli.VersionCommand(),
+		newReceipts(a), newEvidence(a), newBackup(a), newKey(a), newEquivocations(a), newCheckConfig(a), cli.VersionCommand(),
 	)
 	return root
 }
@@ -48,7 +49,7 @@ func (a *app) open() (*publisher.Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return publisher.Open(publisher.Config{Dir: a.dir, Log: cli.NewLogger(os.Stderr, c.level), Room: c.room(), Stall: c.Stall})
+	return publisher.Open(publisher.Config{Dir: a.dir, Log: cli.NewLogger(os.Stderr, c.level), Room: c.room(), Stall: c.Stall, Certificate: c.certificate(a.dir), Reply: c.Reply})
 }
 
 // exitCode is where errors meet exit codes.
@@ -58,6 +59,7 @@ func exitCode(err error) cli.Code {
 	var reason grants.Reason
 	var status *fetch.StatusError
 	var network net.Error
+	var failure *evaluate.Failure
 	switch {
 	case errors.As(err, &coded):
 		return coded.Code
@@ -68,13 +70,14 @@ func exitCode(err error) cli.Code {
 		return cli.DiskFull
 	case errors.As(err, &refused), errors.As(err, &reason), errors.Is(err, fetch.ErrForbiddenAddress):
 		return cli.Refused
-	case errors.Is(err, publisher.ErrUnavailable), errors.As(err, &status), errors.As(err, &network):
+	case errors.Is(err, publisher.ErrUnavailable), errors.Is(err, publisher.ErrNoAnswer), errors.As(err, &status), errors.As(err, &network):
 		return cli.Unavailable
-	case errors.Is(err, publisher.ErrProtocol), errors.Is(err, publisher.ErrBehind), errors.Is(err, publisher.ErrRestored), errors.Is(err, publisher.ErrMassDelete), errors.Is(err, publisher.ErrIncomplete), isFailure(err):
+	case errors.Is(err, publisher.ErrProtocol), errors.Is(err, publisher.ErrSplitView), errors.Is(err, publisher.ErrProbe), errors.Is(err, publisher.ErrClock), errors.As(err, &failure),
+		errors.Is(err, publisher.ErrBehind), errors.Is(err, publisher.ErrRestored), errors.Is(err, publisher.ErrMassDelete), errors.Is(err, publisher.ErrIncomplete), isFailure(err):
 		return cli.Failed
 	case errors.Is(err, publisher.ErrNoSource), errors.Is(err, publisher.ErrMode), errors.Is(err, publisher.ErrNothingToPush), errors.Is(err, publisher.ErrNoGrant),
 		errors.Is(err, publisher.ErrNoReceipt), errors.Is(err, identity.ErrNoIdentity), errors.Is(err, identity.ErrExists),
-		errors.Is(err, identity.ErrPermission), errors.Is(err, identity.ErrMismatch):
+		errors.Is(err, identity.ErrPermission), errors.Is(err, identity.ErrMismatch), errors.Is(err, identity.ErrCertificate), errors.Is(err, identity.ErrValidity):
 		return cli.Config
 	}
 	return cli.CodeOf(err)

@@ -12,8 +12,11 @@ import (
 // Robots is a robots.txt (RFC 9309), as far as it speaks to one crawler.
 type Robots struct {
 	Sitemaps []string // the values of its Sitemap lines, at most 100
-	rules    []robotsRule
-	deny     bool // everything
+	// Uses is the text without the lines that have nothing to do with the use
+	// of pages; those are empty.
+	Uses  []byte
+	rules []robotsRule
+	deny  bool // everything
 }
 
 type robotsRule struct {
@@ -26,6 +29,7 @@ const (
 	maxRobots     = 512 << 10
 	maxRobotLine  = 8 << 10
 	maxRobotRules = 10_000
+	maxUses       = 250 << 10 // octets of Robots.Uses
 )
 
 // Robots fetches and reads the robots.txt of a URL's origin. As RFC 9309 has
@@ -70,6 +74,7 @@ func ParseRobots(r io.Reader, product string) (*Robots, error) {
 		for isPrefix && err == nil { // the rest of a line that is too long
 			_, isPrefix, err = lines.ReadLine()
 		}
+		robots.use(line)
 		text, _, _ := strings.Cut(string(line), "#")
 		name, value, ok := strings.Cut(text, ":")
 		if value = strings.TrimSpace(value); !ok {
@@ -104,6 +109,19 @@ func ParseRobots(r io.Reader, product string) (*Robots, error) {
 		robots.rules = forUs
 	}
 	return robots, nil
+}
+
+// use keeps a line for Uses, or an empty one in its place.
+func (r *Robots) use(line []byte) {
+	if len(r.Uses)+len(line)+1 > maxUses {
+		return
+	}
+	name, _, _ := strings.Cut(string(line), ":")
+	switch strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))) {
+	case "user-agent", "allow", "disallow", "content-usage", "content-signal":
+		r.Uses = append(r.Uses, line...)
+	}
+	r.Uses = append(r.Uses, '\n')
 }
 
 // productOf cuts the product token off a user-agent line.

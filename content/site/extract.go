@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"html"
 	"strings"
+
+	"github.com/uzpif-oi/uzpif-oi/content/preferences"
 )
 
 // maxDepth is how many elements may be open at once; more are flattened, as
@@ -41,6 +43,7 @@ type found struct {
 	title, h1, lang, description string
 	hasTitle, hasHTML            bool
 	robots                       []string // lower case
+	stated                       preferences.Statement
 	flattened                    bool
 }
 
@@ -383,6 +386,18 @@ func (x *extractor) meta() {
 				x.found.robots = append(x.found.robots, part)
 			}
 		}
+	}
+	for _, name := range [][]byte{x.lex.attrs.name, x.lex.attrs.httpEquiv} {
+		if name := string(name); preferences.Speaks(name) {
+			x.found.state(name, x.oneLine(x.lex.attrs.content))
+		}
+	}
+}
+
+// state reads a meta element about the use of the page.
+func (f *found) state(name, value string) {
+	if err := f.stated.Field(name, value, "the page"); err != nil {
+		f.stated.Ignore("%v", err)
 	}
 }
 

@@ -2,9 +2,12 @@ package site
 
 import (
 	"html"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/uzpif-oi/uzpif-oi/content/preferences"
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/text/language"
 )
@@ -19,6 +22,7 @@ type frontMatter struct {
 	title, description, language string
 	modified                     time.Time // of lastmod, updated or date; zero if none can be read
 	draft                        bool
+	uses                         string // meta elements about the use of the page
 }
 
 // parseFrontMatter reads YAML, or tells why it cannot be used. ok is false for
@@ -46,6 +50,11 @@ func parseFrontMatter(text string) (m frontMatter, ok bool, reason string) {
 		}
 	}
 	m.title, m.description = said["title"], said["description"]
+	for _, key := range slices.Sorted(maps.Keys(said)) {
+		if preferences.Speaks(key) {
+			m.uses += `<meta name="` + key + `" content="` + html.EscapeString(said[key]) + `">`
+		}
+	}
 	m.draft = strings.EqualFold(said["draft"], "true") || strings.EqualFold(said["draft"], "yes")
 	for _, key := range []string{"language", "lang"} {
 		if _, err := language.Parse(said[key]); err == nil {
@@ -87,5 +96,6 @@ func (m frontMatter) head() string {
 	if m.description != "" {
 		b.WriteString(`<meta name="description" content="` + html.EscapeString(m.description) + `">`)
 	}
+	b.WriteString(m.uses)
 	return b.String()
 }

@@ -204,6 +204,15 @@ func describe(page *content.Page, f found, words int) {
 			warn("robots preference %.80q", p)
 		}
 	}
+	page.Preferences = f.stated.Preferences
+	for _, d := range f.stated.Preferences.Denied() {
+		warn("it is not offered under a grant of %s: %s", d.Purpose, d.Origin)
+	}
+	for _, line := range f.stated.Ignored {
+		if !strings.Contains(line, "robots directive") { // told above
+			warn("%s", line)
+		}
+	}
 }
 
 // lastSegment returns the last segment of a canonical URL's path, decoded

@@ -136,3 +136,32 @@ func TestRulesReplaceTheDefault(t *testing.T) {
 		t.Errorf("content %q, %v", d.Content, err)
 	}
 }
+
+func TestAPageSaysHowItMayBeUsed(t *testing.T) {
+	for _, tt := range []struct{ name, file, text, denied, warning string }{
+		{"a robots element", "a.html", "<title>a</title><meta name=robots content=noai>x", "ai.embed ai.finetune ai.summarise ai.train rag.retrieve", "not offered under a grant of ai.embed: the page: robots directive noai"},
+		{"AIPREF as a name", "a.html", "<title>a</title><meta name=Content-Usage content='train-ai=n, search=y'>x", "ai.finetune ai.train", "Content-Usage train-ai=n"},
+		{"AIPREF in place of a header", "a.html", "<title>a</title><meta http-equiv=content-usage content='search=n'>x", "search.index search.snippet", "search=n"},
+		{"Content-Signal", "a.html", "<title>a</title><meta name=content-signal content='ai-input=no'>x", "ai.summarise rag.retrieve", "ai-input=no"},
+		{"what is no dictionary denies nothing, and is told", "a.html", "<title>a</title><meta name=content-usage content='train-ai=n,'>x", "", "no dictionary"},
+		{"a permission widens nothing", "a.html", "<title>a</title><meta name=content-usage content='train-ai=y'>x", "", ""},
+		{"front matter", "a.md", "---\ntitle: a\ncontent-usage: train-ai=n\nrobots: noarchive\n---\nx\n", "ai.finetune ai.train archive", "noarchive"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pages, _ := mustScan(t, &site.Site{Dir: write(t, map[string]string{tt.file: tt.text}), BaseURL: base})
+			if len(pages) != 1 {
+				t.Fatalf("%d pages", len(pages))
+			}
+			var denied []string
+			for _, d := range pages[0].Preferences.Denied() {
+				denied = append(denied, d.Purpose)
+			}
+			if got := strings.Join(denied, " "); got != tt.denied {
+				t.Errorf("denied %q, want %q", got, tt.denied)
+			}
+			if got := strings.Join(pages[0].Warnings, "; "); (tt.warning == "") != (got == "") || !strings.Contains(got, tt.warning) {
+				t.Errorf("warnings %q, want %q", got, tt.warning)
+			}
+		})
+	}
+}

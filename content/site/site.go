@@ -29,8 +29,9 @@ import (
 )
 
 // Version names the extraction. Whenever the same bytes may give another
-// payload than before it changes, and everything is to be read anew.
-const Version = "site/2"
+// payload, or other preferences, than before it changes, and everything is to
+// be read anew.
+const Version = "site/3"
 
 // DefaultMaxPage is the greatest size of a source file, in octets, where Site
 // names none.

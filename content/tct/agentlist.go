@@ -9,6 +9,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/content/fetch"
+	"github.com/uzpif-oi/uzpif-oi/content/preferences"
 )
 
 // A listing is what the sitemaps of a site hold.
@@ -116,6 +117,9 @@ func (r *Run) admit(ctx context.Context, l *listing) error {
 			return fmt.Errorf("robots.txt, without which nothing may be read: %w", err)
 		}
 		r.robots = robots
+		if err := r.readUses(l, robots); err != nil {
+			return err
+		}
 	}
 	if l.policy == "" {
 		return nil
@@ -128,6 +132,24 @@ func (r *Run) admit(ctx context.Context, l *listing) error {
 			return fmt.Errorf("%w: %v", ErrNotAllowed, by)
 		}
 	}
+	return nil
+}
+
+// readUses reads what robots.txt says about the use of all pages. What cannot be
+// read ends the run: what it denies is not known.
+func (r *Run) readUses(l *listing, robots *fetch.Robots) error {
+	origin, err := fetch.Origin(l.url)
+	if err != nil {
+		return err
+	}
+	s, err := preferences.ReadRobots(robots.Uses, "robots.txt of "+origin)
+	if err != nil {
+		return err
+	}
+	for _, line := range s.Ignored {
+		r.warn("%s", line)
+	}
+	r.Preferences.Join(s.Preferences)
 	return nil
 }
 

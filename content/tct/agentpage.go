@@ -13,6 +13,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/content/fetch"
+	"github.com/uzpif-oi/uzpif-oi/content/preferences"
 	"golang.org/x/text/language"
 )
 
@@ -80,6 +81,7 @@ type fetched struct {
 	payload     []byte
 	document    Document
 	warnings    []string
+	stated      preferences.Statement // by the answer's header
 }
 
 func (f *fetched) warn(format string, args ...any) {
@@ -121,6 +123,7 @@ func (r *Run) fetchPage(ctx context.Context, item Item, held Held, through bool)
 			return nil, &notOffered{"its X-Robots-Tag says noindex"}
 		}
 	}
+	f.heed(response.Header)
 	if err := f.checkCanonical(response, item.CURL); err != nil {
 		return nil, err
 	}
@@ -130,6 +133,24 @@ func (r *Run) fetchPage(ctx context.Context, item Item, held Held, through bool)
 	wire, _ := response.Body.Size()
 	r.Stats.Octets += wire
 	return f, nil
+}
+
+// heed reads what the answer's header says about the use of the page.
+func (f *fetched) heed(h http.Header) {
+	for _, name := range []string{"Content-Usage", "Content-Signal", "X-Robots-Tag"} {
+		values := h.Values(name)
+		if name == "Content-Usage" && len(values) > 0 { // one dictionary
+			values = []string{strings.Join(values, ", ")}
+		}
+		for _, value := range values {
+			if err := f.stated.Field(name, value, "the answer's header"); err != nil {
+				f.warn("%v", err)
+			}
+		}
+	}
+	for _, d := range f.stated.Preferences.Denied() {
+		f.warn("it is not offered under a grant of %s: %s", d.Purpose, d.Origin)
+	}
 }
 
 // checkCanonical checks that the header names the page; any page, if pageURL is
@@ -180,7 +201,7 @@ func (f *fetched) read(response *fetch.Response) error {
 // already stays octet for octet; all else is written anew in it, by Method A.
 func pageOf(location string, f *fetched, modified, now time.Time) content.Page {
 	d, pageURL := f.document, f.url
-	p := content.Page{URL: pageURL, Location: location, Format: content.FormatTCT, Warnings: f.warnings}
+	p := content.Page{URL: pageURL, Location: location, Format: content.FormatTCT, Warnings: f.warnings, Preferences: f.stated.Preferences}
 	p.SourceHash, _ = ParseHash(f.hash)
 	warn := func(format string, args ...any) { p.Warnings = append(p.Warnings, fmt.Sprintf(format, args...)) }
 	if p.Title = strings.TrimSpace(d.Title); p.Title == "" {

@@ -20,8 +20,9 @@ import (
 )
 
 // Version names how payloads become pages. Whenever the same source may give
-// another page than before it changes, and everything is to be read anew.
-const Version = "tct/1"
+// another page, or other preferences, than before it changes, and everything is
+// to be read anew.
+const Version = "tct/2"
 
 // SourceConfig says where a source is.
 type SourceConfig struct {

@@ -55,7 +55,7 @@ func TestABackupUnderLoadIsWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p, err := x.Payload(s.p.local.Name(), s.name, urls(site, 20)[3]); err != nil || len(p) == 0 {
+		if p, err := x.ownPayload(s.p.local.Name(), s.name, urls(site, 20)[3]); err != nil || len(p) == 0 {
 			t.Errorf("backup %s: a page: %v", name, err)
 		}
 		if err := x.Close(); err != nil {

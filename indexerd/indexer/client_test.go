@@ -116,7 +116,7 @@ func (c *client) announcement(all ...*series) *oiv1.Announce {
 	slices.SortFunc(body.Grants, byHash)
 	slices.SortFunc(body.Policies, byHash)
 	slices.SortFunc(body.Requests, func(a, b grants.Request) int { return cmp.Compare(a.Series, b.Series) })
-	stamp := grants.Stamp{Indexer: c.p.r.card.Identity, Epoch: 1, Sequence: 1, At: c.p.r.now()}
+	stamp := grants.Stamp{Indexer: c.p.r.card.Identity, Epoch: c.p.local.Epoch(envelope.UseEnvelope), Sequence: 1, At: c.p.r.now()}
 	f.Announcement = must[*grants.Announcement](t)(grants.SignAnnouncement(body, stamp, c.p.local.Envelope)).Object.Raw
 	return f
 }

@@ -290,7 +290,7 @@ func (c *crashRun) read(rng *rand.Rand, stop chan struct{}) {
 		}
 		for _, name := range []string{docs, blog} {
 			url := c.script.urls[rng.IntN(len(c.script.urls))]
-			if _, err := x.Payload(c.p.local.Name(), name, url); err != nil && grants.ReasonOf(err) == "" {
+			if _, err := x.ownPayload(c.p.local.Name(), name, url); err != nil && grants.ReasonOf(err) == "" {
 				c.t.Errorf("payload: %v", err)
 			}
 		}

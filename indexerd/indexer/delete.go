@@ -42,9 +42,12 @@ func (d *deletion) key() []byte { return sidKey('J', d.SID, d.Revocation[:]...) 
 func (d *deletion) write(b *durable.Batch) error { return durable.WriteJSON(b, d.key(), d) }
 
 // deletions lists what is left to do.
-func deletions(r durable.Reader) ([]*deletion, error) {
+func deletions(r durable.Reader) ([]*deletion, error) { return deletionsIn(r, 'J') }
+
+// deletionsIn lists those that are under way ('J'), or that wait ('W').
+func deletionsIn(r durable.Reader, space byte) ([]*deletion, error) {
 	var all []*deletion
-	for kv, err := range r.Scan([]byte{'J'}, []byte{'J' + 1}) {
+	for kv, err := range r.Scan([]byte{space}, []byte{space + 1}) {
 		if err != nil {
 			return nil, err
 		}
@@ -68,6 +71,9 @@ type deleter struct {
 	rec  *seriesRecord
 	pair grants.Pair
 	rev  *grants.Revocation
+	// stopped is when the revocation came. A payload that was purged since counts
+	// as one that the revocation deleted.
+	stopped envelope.Time
 }
 
 // delete makes the steps of d that are left: catalogue rows become what proves
@@ -89,6 +95,7 @@ func (x *Indexer) delete(ctx context.Context, d *deletion) error {
 	if _, err = durable.ReadJSON(x.store, revocationKey(d.Publisher, d.Revocation), &stored); err != nil {
 		return err
 	}
+	w.stopped = stored.At
 	if w.rev, err = stored.open(); err != nil {
 		return err
 	}
@@ -152,8 +159,9 @@ func (w *deleter) dropSome(ctx context.Context, lo, hi []byte) (next []byte, err
 			continue
 		}
 		n++
-		kept := deletedRow{JournalEpoch: row.JournalEpoch, Revision: row.Revision, Revocation: w.Revocation, Unheld: !row.Held}
-		if row.Held {
+		held := row.Held || row.Purged != nil && !row.purgedAt().Before(w.stopped.Time)
+		kept := deletedRow{JournalEpoch: row.JournalEpoch, Revision: row.Revision, Revocation: w.Revocation, Unheld: !held}
+		if held {
 			kept.Leaf = w.rec.leafKey().Leaf(translog.OpTombstone, row.JournalEpoch, row.Revision, row.URL, [32]byte{}).Hash()
 		}
 		h := kv.Key[len(kv.Key)-32:]
@@ -171,9 +179,11 @@ func (w *deleter) dropSome(ctx context.Context, lo, hi []byte) (next []byte, err
 func (w *deleter) dropAll(ctx context.Context) (err error) {
 	b := w.x.store.NewBatch()
 	defer func() { err = errors.Join(err, b.Close()) }()
-	segments := sidKey('G', w.SID)
-	if err := b.DeleteRange(segments, durable.PrefixEnd(segments)); err != nil {
-		return err
+	for _, space := range []byte{'G', 'H'} {
+		lo := sidKey(space, w.SID)
+		if err := b.DeleteRange(lo, durable.PrefixEnd(lo)); err != nil {
+			return err
+		}
 	}
 	if err := b.DeleteRange(stateTree(w.SID).Bounds()); err != nil {
 		return err

@@ -62,6 +62,7 @@ func (w *deleter) rewriteOne(ctx context.Context, encoder *zstd.Encoder, stay []
 	defer func() { err = errors.Join(err, b.Close()) }()
 	segment := x.segment.Add(1)
 	var frame, raw []byte
+	var at int64
 	for _, s := range stay {
 		var row catalogueRow
 		key := sidKey('C', w.SID, s.h[:]...)
@@ -77,6 +78,7 @@ func (w *deleter) rewriteOne(ctx context.Context, encoder *zstd.Encoder, stay []
 		if err != nil {
 			return err
 		}
+		at = max(at, row.At)
 		row.Segment, row.Offset, row.DataKey = segment, uint64(len(raw)), w.DataKey
 		raw = append(raw, payload...)
 		if err := durable.WriteJSON(b, key, row); err != nil {
@@ -91,7 +93,11 @@ func (w *deleter) rewriteOne(ctx context.Context, encoder *zstd.Encoder, stay []
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(b.Set(segmentKey(w.SID, segment), sealed), b.Delete(segmentKey(w.SID, old))); err != nil {
+	err = errors.Join(
+		b.Set(segmentKey(w.SID, segment), sealed), b.Delete(segmentKey(w.SID, old)),
+		durable.WriteJSON(b, heldKey(w.SID, segment), heldRow{At: at}), b.Delete(heldKey(w.SID, old)),
+	)
+	if err != nil {
 		return err
 	}
 	return w.commit(ctx, b)

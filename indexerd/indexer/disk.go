@@ -23,6 +23,8 @@ func exhausted(err error) *refusal {
 		return &refusal{reason: grants.ErrExhausted, detail: "too much is waiting", retryMS: retryOverload}
 	case errors.Is(err, durable.ErrFull):
 		return &refusal{reason: grants.ErrExhausted, detail: "the disk is nearly full", retryMS: retryFull}
+	case errors.Is(err, translog.ErrClock):
+		return &refusal{reason: grants.ErrExhausted, detail: "the indexer's clock is wrong, and it signs nothing until that is set right", retryMS: retryFull}
 	case errors.As(err, &r) && r.reason == grants.ErrExhausted:
 		return r
 	}

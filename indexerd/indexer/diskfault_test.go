@@ -89,7 +89,7 @@ func (c *faultRun) play(x *Indexer) error {
 	}
 	defer x.sessions.leave(ses.self)
 	secret := &oiv1.SeriesSecret{Series: c.s.name, LeafKey: c.s.key[:], Relationship: c.s.relation[:], Collection: "docs"}
-	if refusals, err := ses.admit(context.Background(), []offer{{c.s.pair, secret}}); err != nil || len(refusals) > 0 {
+	if refusals, err := ses.admit(context.Background(), []offer{{pair: c.s.pair, secret: secret}}); err != nil || len(refusals) > 0 {
 		return errors.Join(err, errorOf(refusals))
 	}
 	c.sid = ses.live[c.s.name].rec.SID

@@ -10,6 +10,10 @@
 //     any write, as it was (TestCrashesLoseNothingThatWasAnswered).
 //   - The checks that depend on what else happens are made again by the log's
 //     writer, in commit order (TestSupersededGrantIsRefusedInCommitOrder).
+//   - A page under a feed or a hash set is taken only with proof that the newest
+//     one lists it, and none is held under two agreements of its publisher
+//     (TestOnlyMembersAreAdmitted, TestTheNewestFeedCounts,
+//     TestAPageIsHeldUnderOneAgreement).
 //   - A refused batch changes no state (TestRefusedBatchChangesNothing).
 //   - No payload lies in the store in the clear (TestPayloadsAreSealed).
 //   - A revocation that was answered has stopped acquisition and every exit,
@@ -21,6 +25,15 @@
 //   - A page goes out only while the grant under which it is held, and the
 //     newest one, hold it: seriesRecord.allowed is the one way out
 //     (TestExpiryClosesAtItsSecondAndIsLoggedOnce, TestRebindNarrowsTheState).
+//   - Every read names a purpose that grant and policy allow at that moment, and
+//     comes with the terms that bind whoever is handed the page
+//     (TestAReadIsForOnePurposeAndComesWithItsTerms,
+//     TestAPurposeThatIsNotAllowedReadsNothing).
+//   - Nobody reads a page from the second on at which its retention is over. Its
+//     payload goes then, and only behind that does the log say so
+//     (TestPagesGoAtTheEndOfTheirRetention, TestPurgeResumes).
+//   - What a grant limits is counted in the commit of each batch, so that nothing
+//     gives any of it back (TestNoWayRoundALimit).
 //   - Where a log was read it is read for ever, and what was answered from a log
 //     that has ended is answered by the same octets
 //     (TestEveryAddressMeansTheSameLogAfterARotation,

@@ -2,6 +2,7 @@ package indexer
 
 import (
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 	"github.com/uzpif-oi/uzpif-oi/translog/witness"
 )
@@ -14,11 +15,14 @@ type Figures struct {
 	Sessions     int
 	Store        durable.Metrics
 	Disk         durable.Disk
+	Certificate  identity.CertificateStatus
+	Trust        identity.TrustStatus
 }
 
 // Figures reads them all; it costs some microseconds, and waits for nobody.
 func (x *Indexer) Figures() (Figures, error) {
 	f := Figures{Log: x.tlog.Stats(), Publications: x.tlog.Publications(), Sessions: x.sessions.count(), Disk: x.store.Disk()}
+	f.Certificate, f.Trust = x.local.Status(x.cfg.Now()), x.trust.Status()
 	if x.cfg.Witnesses != nil {
 		f.Witnesses = x.cfg.Witnesses.States()
 	}

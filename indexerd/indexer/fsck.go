@@ -62,7 +62,7 @@ type FsckOptions struct {
 
 // spaces are the first octets of the rows that an indexer's store may hold; see
 // rows.go.
-const spaces = "ABCDEGJLNORTVXZb"
+const spaces = "ABCDEGHJLNOPQRTVWXZb"
 
 // Fsck checks everything that was committed up to now, while the indexer goes
 // on.
@@ -271,7 +271,7 @@ func (c *checker) series(ctx context.Context) error {
 		known[rec.SID] = true
 		c.report.Series++
 		s := &seriesChecker{c, rec}
-		for _, step := range []func(context.Context) error{s.catalogue, s.payloads, s.answers} {
+		for _, step := range []func(context.Context) error{s.catalogue, s.payloads, s.retention, s.answers} {
 			if err := step(ctx); err != nil {
 				return err
 			}
@@ -282,7 +282,7 @@ func (c *checker) series(ctx context.Context) error {
 
 // orphans finds rows of a series that is not there, by one of them each.
 func (c *checker) orphans(ctx context.Context, known map[uint32]bool) error {
-	for _, space := range "BCDEGJTZb" {
+	for _, space := range "BCDEGHJPQTWZb" {
 		lo, hi := []byte{byte(space)}, []byte{byte(space) + 1}
 		for lo != nil {
 			next := []byte(nil)

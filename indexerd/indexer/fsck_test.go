@@ -123,6 +123,8 @@ func TestDamageInTheStoreIsFound(t *testing.T) {
 		{"a sealed frame with another octet", row(lo('G')), last, findSegment},
 		{"a sealed frame cut short", row(lo('G')), func(b []byte) []byte { return b[:20] }, findSegment},
 		{"a sealed frame that is gone", row(lo('G')), nil, findSegment},
+		{"a segment of which nothing tells when it has to go", row(lo('H')), nil, findSegment},
+		{"a segment whose time cannot be read", row(lo('H')), func(b []byte) []byte { return b[1:] }, findSeries},
 		{"a catalogue row that is gone", row(lo('C')), nil, findSeries},
 		{"a catalogue row that cannot be read", row(lo('C')), func(b []byte) []byte { return b[1:] }, findPage},
 		{"a catalogue row that points elsewhere", row(lo('C')), func(b []byte) []byte {
@@ -138,7 +140,7 @@ func TestDamageInTheStoreIsFound(t *testing.T) {
 		{"an answer that cannot be read", row(lo('B')), func(b []byte) []byte { return b[1:] }, findAnswer},
 		{"an answer that its batch does not find", row(lo('b')), last, findAnswer},
 		{"an entry of the log", row([]byte("Le")), last, fsck.Entry},
-		{"a space that nobody has", durable.Row{Key: []byte("Q1")}, func([]byte) []byte { return []byte{1} }, fsck.Stray},
+		{"a space that nobody has", durable.Row{Key: []byte("Y1")}, func([]byte) []byte { return []byte{1} }, fsck.Stray},
 		{"a segment of no series", durable.Row{Key: segmentKey(rec.SID+7, 1)}, func([]byte) []byte { return []byte{1} }, fsck.Stray},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

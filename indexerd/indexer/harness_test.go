@@ -137,6 +137,7 @@ func (r *rig) close() {
 // test.
 type tester struct {
 	r     *rig
+	dir   string
 	local *identity.Local
 	trust *identity.Trust
 	next  uint64 // sequence of revocations
@@ -145,7 +146,7 @@ type tester struct {
 func (r *rig) publisher(name envelope.Name, origins ...identity.Origin) *tester {
 	r.t.Helper()
 	t, dir := r.t, r.t.TempDir()
-	p := &tester{r: r}
+	p := &tester{r: r, dir: dir}
 	p.local = must[*identity.Local](t)(identity.Create(dir, identity.Options{Identity: name, Role: identity.Publisher, Now: r.now().Add(-time.Hour)}))
 	p.trust = must[*identity.Trust](t)(identity.OpenTrust(filepath.Join(dir, "trust"), identity.TrustOptions{Now: r.now}))
 	must[*identity.Peer](t)(p.trust.Add(r.card.Object.Raw, identity.AddOptions{Now: r.now()}))
@@ -310,7 +311,7 @@ func (s *series) parcel(changes ...change) *parcel {
 	}
 	b.header = envelope.Header{
 		Type: envelope.BatchManifest, Authority: s.p.local.Name().Authority(), Subject: s.subject(), Audience: r.card.Identity,
-		Epoch: 1, Sequence: through, IssuedAt: r.now(),
+		Epoch: s.p.local.Epoch(envelope.UseEnvelope), Sequence: through, IssuedAt: r.now(),
 	}
 	return b
 }
@@ -374,7 +375,7 @@ func (r *rig) eventually(what string, ok func() bool) {
 }
 
 func (r *rig) readable(s *series, url string) error {
-	_, err := r.x.Payload(s.p.local.Name(), s.name, url)
+	_, err := r.x.Read(s.p.local.Name(), s.name, url, grants.SearchIndex)
 	return err
 }
 

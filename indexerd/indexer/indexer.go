@@ -72,6 +72,9 @@ type Config struct {
 	// there is no high-water mark. Set it once, and only if nothing newer than
 	// the backup was ever shown to anybody: see translog.Config.
 	TrustStore bool
+	// Certificate is where somebody else keeps the certificate and renews it;
+	// nil: the identity issues its own.
+	Certificate *identity.CertificateFiles
 	// FS is the file system of the store and of the log's high-water mark; nil
 	// means the operating system's. Tests set it.
 	FS durable.FS
@@ -136,7 +139,11 @@ func Open(c Config) (_ *Indexer, err error) {
 	if x.past, err = x.local.PastCards(); err != nil {
 		return nil, err
 	}
-	if _, err = x.local.Renew(c.Now(), nil); err != nil {
+	if c.Certificate != nil {
+		if err := x.local.UseFiles(*c.Certificate, c.Now()); err != nil {
+			c.Log.Error("certificate", "error", err)
+		}
+	} else if _, err = x.local.Renew(c.Now(), nil); err != nil {
 		return nil, fmt.Errorf("certificate: %w", err)
 	}
 	x.trust, err = identity.OpenTrust(filepath.Join(c.Dir, "trust"), identity.TrustOptions{
@@ -187,13 +194,15 @@ func (x *Indexer) lastSegment() (uint64, error) {
 		return 0, err
 	}
 	for _, rec := range recs {
-		lo := sidKey('G', rec.SID)
-		for kv, err := range x.store.ScanReverse(lo, durable.PrefixEnd(lo)) {
-			if err != nil {
-				return 0, err
+		for _, space := range []byte("GHPQ") {
+			lo := sidKey(space, rec.SID)
+			for kv, err := range x.store.ScanReverse(lo, durable.PrefixEnd(lo)) {
+				if err != nil {
+					return 0, err
+				}
+				last = max(last, segmentNumber(kv.Key))
+				break
 			}
-			last = max(last, segmentNumber(kv.Key))
-			break
 		}
 	}
 	return last, nil

@@ -24,6 +24,7 @@ type item struct {
 	length   uint64
 	digest   [32]byte
 	leaf     [32]byte
+	path     scopePath
 
 	reason   grants.Reason // why it is excluded; empty if it is not
 	detail   string
@@ -38,6 +39,8 @@ type ingest struct {
 	s        *session
 	held     *held
 	pair     grants.Pair // under which the batch is offered
+	list     *grants.Listed
+	feed     envelope.Hash // whose list it is
 	manifest *envelope.Object
 	body     translog.Manifest
 	items    []item
@@ -50,6 +53,7 @@ type ingest struct {
 	file  *durable.NewFile // while it is written
 
 	rec      *seriesRecord
+	left     leftBehind
 	plan     *state.Plan
 	sets     []decisionSet
 	answered *answeredBatch
@@ -77,6 +81,9 @@ func (in *ingest) Prepare(tx *translog.Tx) error {
 	if err := in.recheck(tx); err != nil || in.answered != nil {
 		// A batch that was answered before, perhaps by a proposal of this very
 		// group, adds nothing; it is answered when the group is durable.
+		return err
+	}
+	if err := in.findOverlaps(tx); err != nil {
 		return err
 	}
 	if err := in.decide(b); err != nil {
@@ -126,7 +133,13 @@ func (in *ingest) recheck(tx *translog.Tx) error {
 	if err := in.checkGrant(tx); err != nil {
 		return err
 	}
+	if err := in.checkFeed(); err != nil {
+		return err
+	}
 	if err := in.checkCursor(); err != nil {
+		return err
+	}
+	if err := in.useUp(tx); err != nil {
 		return err
 	}
 	return in.s.x.store.Room()
@@ -280,10 +293,14 @@ func (in *ingest) write(tx *translog.Tx) error {
 		}
 		places[it.decision]++
 	}
+	if err := in.keepUntil(tx); err != nil {
+		return err
+	}
 	if m.JournalEpoch != rec.JournalEpoch && rec.JournalEpoch != 0 {
 		rec.PastEpochs = append(rec.PastEpochs, rec.JournalEpoch)
 	}
 	rec.JournalEpoch, rec.Revision, rec.State = m.JournalEpoch, m.Through, in.plan.Root()
+	rec.Receipts++ // Finish signs it, in the same commit
 	rec.bind(in.pair.Grant)
 	return rec.write(b)
 }
@@ -295,6 +312,7 @@ func (in *ingest) writeItem(tx *translog.Tx, it *item, place int) error {
 	if it.old != nil && it.old.Held {
 		rec.Pages--
 		rec.PayloadBytes -= it.old.Length
+		in.left.add(it.old)
 	}
 	entry := tx.NextIndex() + uint64(in.setIndex(it.decision))
 	if it.op == translog.OpTombstone {
@@ -304,7 +322,7 @@ func (in *ingest) writeItem(tx *translog.Tx, it *item, place int) error {
 	}
 	row := catalogueRow{
 		URL: it.url, Digest: it.digest, Format: it.format, JournalEpoch: in.body.JournalEpoch, Revision: it.revision,
-		Modified: it.modified, GrantID: in.body.GrantID, Log: tx.Log(), Entry: entry, Place: place,
+		Modified: it.modified, GrantID: in.body.GrantID, Log: tx.Log(), Entry: entry, Place: place, At: tx.Now().Unix(),
 	}
 	if it.decision == translog.Exclude {
 		row.Reason = string(it.reason)
@@ -364,5 +382,5 @@ func (in *ingest) Finish(tx *translog.Tx, c *translog.Committed) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(writeReceipt(tx.Batch(), rec.SID, receipt.ID), in.keepAnswer(tx.Batch(), receipt, c))
+	return errors.Join(writeReceipt(tx.Batch(), rec.SID, receipt, body.Checkpoint), in.keepAnswer(tx.Batch(), receipt, c))
 }

@@ -65,15 +65,15 @@ func TestReceiptComesAfterItsCommit(t *testing.T) {
 		if err != nil || root != s.root() || count != 3 {
 			t.Errorf("the state tree has root %s over %d pages (%v)", root, count, err)
 		}
-		if last := must[envelope.Hash](t)(readReceipt(r.x.store, rec.SID)); last != o.ID {
-			t.Errorf("the last receipt is %s, want %s", last, o.ID)
+		if last := must[lastReceipt](t)(readReceipt(r.x.store, rec.SID)); last.ID != o.ID {
+			t.Errorf("the last receipt is %s, want %s", last.ID, o.ID)
 		}
 		for i, raw := range answer.Committed.Entries {
 			if logged := must[[]byte](t)(r.x.tlog.Released().Entry(receipt.Entries[i].Index)); !bytes.Equal(logged, raw) {
 				t.Errorf("entry %d of the log is another one", receipt.Entries[i].Index)
 			}
 		}
-		got, err := r.x.Payload(s.p.local.Name(), s.name, urls(site, 1)[0])
+		got, err := r.x.ownPayload(s.p.local.Name(), s.name, urls(site, 1)[0])
 		if want := payloadOf(urls(site, 1)[0], "other words"); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("payload %q (%v)", got, err)
 		}

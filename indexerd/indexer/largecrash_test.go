@@ -58,7 +58,7 @@ func TestACrashAnywhereLeavesFileAndRowTogether(t *testing.T) {
 		after := &rig{t: t, dir: r.dir, card: r.card, limits: r.limits, fs: crashed.Load().FS()}
 		after.clock.Store(r.clock.Load())
 		after.open()
-		got, err := after.x.Payload(p.local.Name(), s.name, url)
+		got, err := after.x.ownPayload(p.local.Name(), s.name, url)
 		switch {
 		case err == nil && bytes.Equal(got, payloadOf(url, two.text)):
 		case err == nil && bytes.Equal(got, payloadOf(url, one.text)) && before < 2:
@@ -105,7 +105,7 @@ func TestALargePageIsReceivedInBoundedMemory(t *testing.T) {
 		t.Errorf("the heap grew by %d MiB, at most %d are meant", grown>>20, bound>>20)
 	}
 	b.take()
-	if got, err := r.x.Payload(p.local.Name(), s.name, page.url); err != nil || len(got) != most {
+	if got, err := r.x.ownPayload(p.local.Name(), s.name, page.url); err != nil || len(got) != most {
 		t.Errorf("%d octets, %v", len(got), err)
 	}
 	r.eventually("one file to be there", func() bool { return r.files() == 1 })

@@ -48,7 +48,10 @@ func (w *deleter) moveFile(ctx context.Context, key []byte) error {
 	}
 	b := w.x.store.NewBatch()
 	row.File, row.DataKey = to.file, w.DataKey
-	err := durable.WriteJSON(b, key, row)
+	err := errors.Join(
+		durable.WriteJSON(b, key, row), b.Delete(heldKey(w.SID, from.file)),
+		durable.WriteJSON(b, heldKey(w.SID, to.file), heldRow{At: row.At, Page: to.h}),
+	)
 	if err == nil {
 		err = w.commit(ctx, b)
 	}

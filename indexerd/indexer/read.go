@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -12,48 +13,122 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
-// Payload reads one held page back out of its sealed segment, and checks it
-// against the digest that the log stands for. It refuses what the grant in
-// force, its expiry or a revocation does not let out.
-func (x *Indexer) Payload(publisher envelope.Name, series, url string) ([]byte, error) {
-	payload, err := x.payload(publisher, series, url)
+// A Page is a held page with what goes with it to whoever it is handed to: where
+// it comes from, and what has to be kept to.
+type Page struct {
+	Provenance
+	Terms   Terms  `json:"terms"`
+	Payload []byte `json:"-"`
+}
+
+// Read gives one page for one purpose. It refuses, by its reason, a purpose that
+// the grants and policies in force do not allow (grants.ErrPurpose, ErrPolicy),
+// what a grant's end or a revocation does not let out (ErrExpired, ErrRevoked,
+// ErrScope), a page whose retention is over (ErrRetention), and one that is not
+// here (ErrNotHeld, ErrNoGrant). Whatever it gives is in the log.
+//
+// The payload is checked against the digest that the log stands for.
+func (x *Indexer) Read(publisher envelope.Name, series, url string, purpose grants.Purpose) (*Page, error) {
+	p, err := x.page(publisher, series, url, &purpose)
 	if gone(err) {
 		// A deletion or an update ended meanwhile: the page is refused by now,
 		// or lies elsewhere.
-		return x.payload(publisher, series, url)
+		return x.page(publisher, series, url, &purpose)
 	}
-	return payload, err
+	return p, err
 }
 
-func (x *Indexer) payload(publisher envelope.Name, series, url string) (_ []byte, err error) {
+// ownPayload reads a page for the publisher's own sake, to answer its probe: for
+// that no purpose is needed, and nothing of it may leave.
+func (x *Indexer) ownPayload(publisher envelope.Name, series, url string) ([]byte, error) {
+	p, err := x.page(publisher, series, url, nil)
+	if gone(err) {
+		p, err = x.page(publisher, series, url, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.Payload, nil
+}
+
+// page reads a page, for a purpose unless it is nil. The store shows commits
+// before they are durable: a page whose entry is not released yet is read as it
+// was in the last release.
+func (x *Indexer) page(publisher envelope.Name, series, url string, purpose *grants.Purpose) (_ *Page, err error) {
 	snapshot, err := x.store.Snapshot()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	rec, err := readSeries(snapshot, publisher, series)
+	p, err := x.pageIn(snapshot, publisher, series, url, purpose)
+	if !errors.Is(err, errUnreleased) {
+		return p, err
+	}
+	rows, done, err := x.released()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if p, err = x.pageIn(rows, publisher, series, url, purpose); errors.Is(err, errUnreleased) {
+		return nil, refuse(grants.ErrNotHeld, "%s", url) // a newer log: nothing of it is released yet
+	}
+	return p, err
+}
+
+// errUnreleased: the entry of the page may still be lost.
+var errUnreleased = errors.New("the page's entry is not released")
+
+func (x *Indexer) pageIn(r durable.Reader, publisher envelope.Name, series, url string, purpose *grants.Purpose) (*Page, error) {
+	rec, err := readSeries(r, publisher, series)
 	if err != nil {
 		return nil, err
 	}
 	if rec == nil {
 		return nil, refuse(grants.ErrNoGrant, "series %.80q", series)
 	}
-	if err := rec.allowed(snapshot, url, x.cfg.Now()); err != nil {
+	now := x.latest()
+	if err := rec.allowed(r, url, now); err != nil {
 		return nil, err
 	}
 	h := sha256.Sum256([]byte(url))
 	var row catalogueRow
-	ok, err := durable.ReadJSON(snapshot, sidKey('C', rec.SID, h[:]...), &row)
+	ok, err := durable.ReadJSON(r, sidKey('C', rec.SID, h[:]...), &row)
 	if err != nil {
 		return nil, err
 	}
-	if !ok || !row.Held {
+	if !ok {
 		return nil, refuse(grants.ErrNotHeld, "%s", url)
 	}
-	if row.File != 0 {
-		return x.large.payload(x.keys, rec, &row)
+	p := new(Page)
+	if p.Terms, err = rec.terms(r, &row); err != nil {
+		return nil, err
 	}
-	frame, err := x.frame(snapshot, rec, &row)
+	if err := p.Terms.admit(r, rec, &row, purpose, now); err != nil {
+		return nil, err
+	}
+	if p.Provenance, err = x.provenance(rec, &row); err != nil {
+		return nil, err
+	}
+	p.Payload, err = x.payloadOf(r, rec, &row)
+	return p, err
+}
+
+// latest is the time by the clock, or by the last checkpoint if that is later: a
+// clock that is set back brings no page back.
+func (x *Indexer) latest() time.Time {
+	now := x.cfg.Now()
+	if signed := x.tlog.Released().Checkpoint; signed != nil && signed.IssuedAt.After(now) {
+		return signed.IssuedAt
+	}
+	return now
+}
+
+// payloadOf reads the payload of a page that is held.
+func (x *Indexer) payloadOf(r durable.Reader, rec *seriesRecord, row *catalogueRow) ([]byte, error) {
+	if row.File != 0 {
+		return x.large.payload(x.keys, rec, row)
+	}
+	frame, err := x.frame(r, rec, row)
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,7 @@ type rebind struct {
 	state                  envelope.Hash
 
 	rec      *seriesRecord
+	left     leftBehind
 	entries  []translog.Entry
 	answered *answeredBatch
 }
@@ -58,8 +59,13 @@ func (p *rebind) Prepare(tx *translog.Tx) error {
 			return err
 		}
 	}
+	if err := p.left.mark(b, p.rec.SID, tx.Now()); err != nil {
+		return err
+	}
 	rec := p.rec
+	rec.Receipts++ // Finish signs it, in the same commit
 	rec.bind(p.pair.Grant)
+	rec.Rebound = tx.Now().Unix()
 	rec.State = plan.Root()
 	e := rec.entry(p.pair, rec.State)
 	if len(gone) > 0 {
@@ -125,8 +131,9 @@ func (p *rebind) recheck(tx *translog.Tx) error {
 	return p.s.x.store.Room()
 }
 
-// outside finds the pages that the new scope does not hold: the keys of their
-// rows, and their removal from the state.
+// outside finds the pages that the new scope, by itself, does not hold: the keys
+// of their rows, and their removal from the state. Those that leave a list that
+// the scope names by its root are deleted by the publisher, who knows it.
 func (p *rebind) outside(r durable.Reader) (keys [][]byte, gone []state.Item, err error) {
 	scope := p.pair.Grant.Body.Scope
 	_, old, err := p.rec.pairs(r)
@@ -134,7 +141,7 @@ func (p *rebind) outside(r durable.Reader) (keys [][]byte, gone []state.Item, er
 		return nil, nil, err
 	}
 	err = eachPage(r, p.rec.SID, func(key []byte, row *catalogueRow) error {
-		if scope.Match(row.URL) == nil {
+		if scope.Holds(row.URL, row.Digest) == nil {
 			return nil
 		}
 		keys = append(keys, bytes.Clone(key))
@@ -142,6 +149,7 @@ func (p *rebind) outside(r durable.Reader) (keys [][]byte, gone []state.Item, er
 		if row.Held {
 			p.rec.Pages--
 			p.rec.PayloadBytes -= row.Length
+			p.left.add(row)
 		}
 		return nil
 	})
@@ -193,7 +201,7 @@ func (p *rebind) Finish(tx *translog.Tx, c *translog.Committed) error {
 	p.answered = &answeredBatch{BatchID: g.Object.ID, Committed: raw, First: c.Entries[0].Sequence, TreeSize: c.Tree.Size}
 	b, key := tx.Batch(), rebindKey(rec.SID, g.Object.ID)
 	return errors.Join(
-		writeReceipt(b, rec.SID, receipt.ID),
+		writeReceipt(b, rec.SID, receipt, body.Checkpoint),
 		durable.WriteJSON(b, key, p.answered),
 		b.Set(sidKey('b', rec.SID, g.Object.ID[:]...), key),
 	)

@@ -32,7 +32,7 @@ func (x *Indexer) openRevocation(raw []byte, peer envelope.Name) (*grants.Revoca
 		return nil, refuse(grants.ErrUnknownPeer, "%s", b.Publisher)
 	}
 	return grants.OpenRevocation(raw, grants.Verifier{
-		Keys: x.trust.KeysOf(b.Publisher), Now: x.cfg.Now(), Publisher: peer, Indexer: x.local.Name(),
+		Keys: x.revocationKeys(b.Publisher, o.ID), Now: x.cfg.Now(), Publisher: peer, Indexer: x.local.Name(),
 	})
 }
 
@@ -83,6 +83,9 @@ func (p *withdrawal) Prepare(tx *translog.Tx) error {
 	if p.known, err = durable.ReadJSON(b, key, &old); err != nil || p.known {
 		return err
 	}
+	if err := p.checkOwner(b); err != nil {
+		return err
+	}
 	recs, err := seriesOf(b, publisher)
 	if err != nil {
 		return err
@@ -106,6 +109,24 @@ func (p *withdrawal) Prepare(tx *translog.Tx) error {
 		}
 	}
 	return nil
+}
+
+// checkOwner refuses a revocation of a grant that somebody else signed. One of a
+// grant that was never seen is kept: it may have come before its grant.
+func (p *withdrawal) checkOwner(r durable.Reader) error {
+	id := p.rev.Body.Target.GrantID
+	raw, err := r.Get(objectKey(id))
+	if id.IsZero() || errors.Is(err, durable.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	g, err := grants.ReadGrant(raw)
+	if err == nil && g.Body.Issuer != p.rev.Body.Publisher {
+		err = refuse(grants.ErrIssuer, "grant %s is not of %s", id, p.rev.Body.Publisher)
+	}
+	return err
 }
 
 // reach finds what the revocation does to one series; nil is nothing.
@@ -168,6 +189,12 @@ func (p *withdrawal) stop(tx *translog.Tx, hit *reached) error {
 		rec.Partial = append(rec.Partial, done)
 	case rec.Revoked == nil || rec.Revoked.Disposition != grants.DispositionDelete:
 		rec.Revoked = &done
+	}
+	if p.rev.Body.Disposition == grants.DispositionRetention {
+		d := newDeletion(p.rev, hit)
+		if err := durable.WriteJSON(b, waitingKey(rec.SID, d.Revocation), d); err != nil {
+			return err
+		}
 	}
 	if p.rev.Body.Disposition == grants.DispositionDelete {
 		rec.DataKey++

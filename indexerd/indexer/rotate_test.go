@@ -335,7 +335,7 @@ func TestAFrozenIndexerIsReadAndTakesNothing(t *testing.T) {
 	if got := x.tlog.Released().Tree.Size; got != size {
 		t.Errorf("%d entries, want %d", got, size)
 	}
-	if _, err := x.Payload(p.local.Name(), s.name, urls(site, 2)[0]); err != nil {
+	if _, err := x.ownPayload(p.local.Name(), s.name, urls(site, 2)[0]); err != nil {
 		t.Errorf("a page is not read any more: %v", err)
 	}
 	rev := p.revocation(s.pair.Grant.Revoke(grants.DispositionStop))

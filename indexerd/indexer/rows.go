@@ -2,7 +2,6 @@ package indexer
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
@@ -19,7 +18,7 @@ import (
 //
 //	R publisher 00 series     series record
 //	N                         the next sid
-//	O id                      grant or policy, the exact octets
+//	O id                      grant, policy or feed, the exact octets
 //	C sid h                   catalogue row of a page
 //	D sid h                   what is kept of a deleted page
 //	T sid …                   state tree
@@ -28,10 +27,14 @@ import (
 //	b sid batch_id            batch key
 //	X grant_id index          an entry of the first log under the grant
 //	X grant_id ff log index   one of a later log
-//	Z sid                     object_id of the last receipt
+//	Z sid                     the last receipt, with its checkpoint
 //	V publisher 00 revocation revocation
 //	A revocation sid kind     acknowledgement
 //	J sid revocation          a deletion that is not done
+//	W sid revocation          one that waits for the end of each page's retention
+//	H sid number              what retention knows of a segment or file
+//	Q sid number              a purge that the log does not tell yet
+//	P sid number              one that it tells
 func seriesKey(publisher envelope.Name, series string) []byte {
 	k := append([]byte{'R'}, publisher...)
 	return append(append(k, 0), series...)
@@ -44,8 +47,10 @@ func sidKey(space byte, sid uint32, rest ...byte) []byte {
 	return append(k, rest...)
 }
 
-func segmentKey(sid uint32, segment uint64) []byte {
-	return sidKey('G', sid, binary.BigEndian.AppendUint64(nil, segment)...)
+func segmentKey(sid uint32, segment uint64) []byte { return numberKey('G', sid, segment) }
+
+func numberKey(space byte, sid uint32, number uint64) []byte {
+	return binary.BigEndian.AppendUint64(sidKey(space, sid), number)
 }
 
 // grantEntryKey is below that of every later index and of every later log. An
@@ -77,8 +82,10 @@ type seriesRecord struct {
 	Collection string            `json:"collection"`
 	LeafKey    [32]byte          `json:"leaf_key"`
 	Relation   [32]byte          `json:"relation"`
-	Grant      envelope.Position `json:"grant"`  // highest seen; in force for new batches
-	Policy     envelope.Position `json:"policy"` // likewise
+	Grant      envelope.Position `json:"grant"`           // highest seen; in force for new batches
+	Policy     envelope.Position `json:"policy"`          // likewise
+	Feed       envelope.Position `json:"feed,omitzero"`   // likewise, if there ever was one
+	Listed     bool              `json:"listed,omitzero"` // a grant of it was for a feed or a hash set
 
 	JournalEpoch uint64        `json:"journal_epoch"`
 	PastEpochs   []uint64      `json:"past_epochs,omitempty"` // refused from now on
@@ -88,9 +95,17 @@ type seriesRecord struct {
 	PayloadBytes uint64        `json:"payload_bytes"`
 	Refused      uint64        `json:"refused"` // excluded items, ever
 
+	Since    envelope.Time `json:"since,omitzero"`    // when the series' first grant began
+	Receipts uint64        `json:"receipts,omitzero"` // signed, ever
+
+	// Used is what of the grant's limits is used up.
+	Used grants.Usage `json:"used,omitzero"`
+
 	// Bound is the grant under which the state is held: that of the last batch
 	// or rebind; zero while nothing is held.
 	Bound envelope.Hash `json:"bound,omitzero"`
+	// Rebound is when a rebind took all pages over, in Unix seconds; 0: never.
+	Rebound int64 `json:"rebound,omitzero"`
 	// Expired is the grant whose expiry is logged and has closed the series.
 	Expired envelope.Hash `json:"expired,omitzero"`
 	// Revoked is the strictest revocation of all that is held.
@@ -141,6 +156,9 @@ type catalogueRow struct {
 	Log          uint32        `json:"log,omitzero"` // number of the log, see translog.Tx.Log
 	Entry        uint64        `json:"entry"`        // index in it
 	Place        int           `json:"place"`        // in that entry's set
+	At           int64         `json:"at,omitzero"`  // when it was taken in, in Unix seconds
+	// Purged tells of a payload that went at the end of its retention.
+	Purged *purgedPage `json:"purged,omitempty"`
 }
 
 // A deletedRow is what is kept of a deleted page: enough to prove the deletion.
@@ -174,7 +192,7 @@ func readSeries(r durable.Reader, publisher envelope.Name, series string) (*seri
 	if err != nil || !ok {
 		return nil, err
 	}
-	return &rec, nil
+	return &rec, rec.whole()
 }
 
 func (r *seriesRecord) write(b *durable.Batch) error {
@@ -195,6 +213,9 @@ func seriesOf(r durable.Reader, publisher envelope.Name) ([]*seriesRecord, error
 		rec := new(seriesRecord)
 		if err := json.Unmarshal(kv.Value, rec); err != nil {
 			return nil, fmt.Errorf("row %q: %w", kv.Key, err)
+		}
+		if err := rec.whole(); err != nil {
+			return nil, err
 		}
 		all = append(all, rec)
 	}
@@ -223,23 +244,21 @@ func pairOf(r durable.Reader, id envelope.Hash) (grants.Pair, error) {
 	return grants.ReadPair(raw, p)
 }
 
-// readReceipt is the object_id of the series' last receipt, zero if none. It is
-// no part of the series record, which only Prepare may write: what Finish adds
-// is merged behind the records of later proposals of its group.
-func readReceipt(r durable.Reader, sid uint32) (envelope.Hash, error) {
-	raw, err := r.Get(sidKey('Z', sid))
-	if errors.Is(err, durable.ErrNotFound) {
-		return envelope.Hash{}, nil
-	}
-	if err == nil && len(raw) != 32 {
-		err = fmt.Errorf("the last receipt's row holds %d octets", len(raw))
-	}
-	if err != nil {
-		return envelope.Hash{}, err
-	}
-	return envelope.Hash(raw), nil
+// A lastReceipt is what is kept of the newest receipt of a series. It is no
+// part of the series record, which only Prepare may write: what Finish adds is
+// merged behind the records of later proposals of its group.
+type lastReceipt struct {
+	ID         envelope.Hash          `json:"receipt"`
+	IssuedAt   envelope.Time          `json:"issued_at"`
+	Checkpoint translog.CheckpointRef `json:"checkpoint"`
 }
 
-func writeReceipt(b *durable.Batch, sid uint32, id envelope.Hash) error {
-	return b.Set(sidKey('Z', sid), id[:])
+// readReceipt is the last receipt of a series, zero if there is none.
+func readReceipt(r durable.Reader, sid uint32) (last lastReceipt, err error) {
+	_, err = durable.ReadJSON(r, sidKey('Z', sid), &last)
+	return last, err
+}
+
+func writeReceipt(b *durable.Batch, sid uint32, receipt *envelope.Object, c translog.CheckpointRef) error {
+	return durable.WriteJSON(b, sidKey('Z', sid), lastReceipt{receipt.ID, envelope.At(receipt.IssuedAt), c})
 }

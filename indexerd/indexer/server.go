@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -28,14 +30,25 @@ const (
 )
 
 // TLS is the configuration of the session endpoint: TLS 1.3 both ways, each
-// peer looked up by its own identity, nothing resumed.
+// peer looked up by its own identity, nothing resumed. Who is refused is logged,
+// at most once a second behind the first ten, since anybody can knock.
 func (x *Indexer) TLS() *tls.Config {
-	return identity.ServerConfig(x.local.Certificate, x.trust, identity.Publisher, x.cfg.Now)
+	c := identity.ServerConfig(x.local.Certificate, x.trust, identity.Publisher, x.cfg.Now)
+	judge, told := c.VerifyConnection, rate.NewLimiter(rate.Every(time.Second), 10)
+	c.VerifyConnection = func(cs tls.ConnectionState) error {
+		err := judge(cs)
+		if err != nil && told.Allow() {
+			x.log.Warn("connection refused", "error", err)
+		}
+		return err
+	}
+	return c
 }
 
-// NewServer makes the gRPC server of sessions.
-func (x *Indexer) NewServer() *grpc.Server {
-	s := grpc.NewServer(
+// NewServer makes the gRPC server of sessions. More options may be given, such
+// as interceptors.
+func (x *Indexer) NewServer(more ...grpc.ServerOption) *grpc.Server {
+	s := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.Creds(credentials.NewTLS(x.TLS())),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(4),
@@ -44,15 +57,22 @@ func (x *Indexer) NewServer() *grpc.Server {
 		grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: heartbeat, Timeout: 10 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-	)
+	}, more...)...)
 	oiv1.RegisterOutboundIndexingServer(s, &service{x: x})
 	return s
 }
 
-// Serve accepts sessions on l until ctx ends. Then it asks the publishers to
-// come back, lets what is in flight finish for at most 10 s, and ends what is
-// left.
+// Serve accepts sessions on l until ctx ends, and meanwhile keeps trust and
+// certificate in step with their files. Then it asks the publishers to come
+// back, lets what is in flight finish for at most 10 s, and ends what is left.
 func (x *Indexer) Serve(ctx context.Context, s *grpc.Server, l net.Listener) error {
+	watching, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		identity.Watch{Trust: x.trust, Local: x.local, Now: x.cfg.Now, Log: x.log, Changed: x.sessions.wakeAll}.Run(watching)
+	})
+	defer watch.Wait()
+	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
 		told, atWork := x.sessions.drain(drainTime)
 		x.log.Info("drained", "sessions", told, "at_work", atWork, "left", x.sessions.count())
@@ -98,6 +118,8 @@ func toStatus(err error) error {
 		return status.Error(codes.Unavailable, errShutdown.Error())
 	case errors.Is(err, errLapsed):
 		return status.Error(codes.PermissionDenied, errLapsed.Error())
+	case errors.Is(err, errRemoved):
+		return status.Error(codes.PermissionDenied, errRemoved.Error())
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return status.FromContextError(err).Err()
 	}

@@ -17,6 +17,7 @@ var (
 	errFenced   = errors.New("a newer session of this identity has begun")
 	errShutdown = errors.New("the indexer is shutting down")
 	errLapsed   = errors.New("no grant is in force any more, or the certificate has ended")
+	errRemoved  = errors.New("this identity is not trusted any more")
 )
 
 // A registry knows the one live session of each publisher.
@@ -67,11 +68,31 @@ func (r *registry) of(name envelope.Name) *member {
 // wake has the session of a publisher look whether it still may live.
 func (r *registry) wake(name envelope.Name) {
 	if m := r.of(name); m != nil {
-		select {
-		case m.awake <- struct{}{}:
-		default:
-		}
+		m.wake()
 	}
+}
+
+// wakeAll has every session look.
+func (r *registry) wakeAll() {
+	r.byNameMu.Lock()
+	defer r.byNameMu.Unlock()
+	for _, m := range r.byName {
+		m.wake()
+	}
+}
+
+func (m *member) wake() {
+	select {
+	case m.awake <- struct{}{}:
+	default:
+	}
+}
+
+// comeBackLater asks the publisher to begin a new session after a while, so that
+// not all do at once, and ends this one behind the frame that it is serving.
+func (m *member) comeBackLater(why error) {
+	m.send(&oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_Drain{Drain: &oiv1.Drain{ComeBackMs: comeBack + rand.Uint32N(comeSpread+1)}}})
+	m.finish(why)
 }
 
 // leave takes m out, unless a newer session has taken its place.
@@ -129,10 +150,7 @@ func (r *registry) drain(limit time.Duration) (told, atWork int) {
 		if m.serving.Load() {
 			atWork++
 		}
-		telling.Go(func() {
-			m.send(&oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_Drain{Drain: &oiv1.Drain{ComeBackMs: comeBack + rand.Uint32N(comeSpread+1)}}})
-			m.finish(errShutdown)
-		})
+		telling.Go(func() { m.comeBackLater(errShutdown) })
 	}
 	telling.Wait()
 	for end := time.Now().Add(limit); r.count() > 0 && time.Now().Before(end); {

@@ -44,6 +44,9 @@ func (s *session) announced(ctx context.Context, f *oiv1.Announce) error {
 			return err
 		}
 	}
+	if len(refusals) > 0 {
+		s.keepEquivocations(offers)
+	}
 	result := new(oiv1.AnnounceResult)
 	for _, r := range refusals {
 		s.x.log.Warn("announcement refused", "publisher", v.Publisher, "series", r.Series, "reason", string(r.Reason), "detail", r.Detail)
@@ -71,8 +74,8 @@ func (s *session) verifier() grants.Verifier {
 func (r *seriesRecord) wireState(rd durable.Reader) (*oiv1.CollectionState, error) {
 	c := &oiv1.CollectionState{Series: r.Series, JournalEpoch: r.JournalEpoch, Revision: r.Revision, StateRoot: r.State[:]}
 	receipt, err := readReceipt(rd, r.SID)
-	if !receipt.IsZero() {
-		c.Receipt = receipt[:]
+	if !receipt.ID.IsZero() {
+		c.Receipt = receipt.ID[:]
 	}
 	if !r.Bound.IsZero() {
 		c.BoundGrant = r.Bound[:]
@@ -88,6 +91,7 @@ const maxSeries = 1024
 type offer struct {
 	pair   grants.Pair
 	secret *oiv1.SeriesSecret // nil when nothing new was presented
+	feed   *grants.Feed       // likewise
 }
 
 // offers opens every grant and policy that the announcement lists: those that
@@ -109,6 +113,10 @@ func (s *session) offers(a *grants.Announcement, f *oiv1.Announce) ([]offer, []g
 	for _, sec := range f.Secrets {
 		secrets[sec.Series] = sec
 	}
+	feeds, err := s.feeds(f, v)
+	if err != nil {
+		return nil, nil, err
+	}
 	var offers []offer
 	var refusals []grants.Refusal
 	for _, id := range a.Body.Grants {
@@ -120,8 +128,11 @@ func (s *session) offers(a *grants.Announcement, f *oiv1.Announce) ([]offer, []g
 			refusals = append(refusals, refusalOf("", id, err))
 			continue
 		}
-		o.secret = secrets[o.pair.Grant.Body.Series]
+		o.secret, o.feed = secrets[o.pair.Grant.Body.Series], feeds[o.pair.Grant.Body.Series]
 		offers = append(offers, o)
+	}
+	if len(refusals) == 0 {
+		refusals = unasked(feeds, offers)
 	}
 	// Of two grants of one series the newer one comes last, and counts.
 	slices.SortStableFunc(offers, func(a, b offer) int {
@@ -136,7 +147,7 @@ func (s *session) offer(id envelope.Hash, presented map[envelope.Hash][]byte, v 
 	if err != nil {
 		return offer{}, err
 	}
-	g, err := grants.OpenGrant(raw, v)
+	g, err := grants.OpenGrant(raw, s.x.holding(v, id))
 	if err != nil {
 		return offer{}, err
 	}
@@ -146,7 +157,7 @@ func (s *session) offer(id envelope.Hash, presented map[envelope.Hash][]byte, v 
 	if err != nil {
 		return offer{}, err
 	}
-	p, err := grants.OpenPolicy(raw, v)
+	p, err := grants.OpenPolicy(raw, s.x.holding(v, g.Body.PolicyHash))
 	if err != nil {
 		return offer{}, err
 	}
@@ -202,7 +213,8 @@ type admission struct {
 func (p *admission) isKnown(r durable.Reader) bool {
 	for _, o := range p.offers {
 		rec, err := readSeries(r, p.s.peer.Card.Identity, o.pair.Grant.Body.Series)
-		if err != nil || rec == nil || rec.Grant.ID != o.pair.Grant.Object.ID || rec.Policy.ID != o.pair.Policy.Object.ID {
+		if err != nil || rec == nil || rec.Grant.ID != o.pair.Grant.Object.ID || rec.Policy.ID != o.pair.Policy.Object.ID ||
+			o.feed != nil && rec.Feed.ID != o.feed.Object.ID {
 			return false
 		}
 	}
@@ -265,31 +277,31 @@ func (p *admission) checkOne(r durable.Reader, o offer, all []*seriesRecord) (*s
 			return nil, err
 		}
 	}
+	if err := checkBeside(rec, all, g.Body.Scope); err != nil {
+		return nil, err
+	}
 	if rec == nil {
 		if len(all) >= maxSeries {
 			return nil, refuse(grants.ErrOversize, "%d series are held of this publisher", len(all))
+		}
+		if err := neverHeld(r, g); err != nil {
+			return nil, err
 		}
 		return p.newSeries(o)
 	}
 	return rec, rec.advance(o)
 }
 
-// checkOverlap refuses a scope that meets that of another series which is live:
-// its grant is in force, or it holds pages that no revocation has closed.
+// checkOverlap refuses a scope that collides with that of another live series.
 func (p *admission) checkOverlap(r durable.Reader, g *grants.Grant, other *seriesRecord) error {
-	if other.SID == 0 {
+	if slices.ContainsFunc(p.offers, func(o offer) bool { return o.pair.Grant.Body.Series == other.Series }) {
 		return nil // announced beside this one, and compared with it already
 	}
-	pair, err := readPair(r, other)
+	pair, live, err := other.live(r, p.s.x.cfg.Now())
 	if err != nil {
 		return err
 	}
-	err = inForce(r, pair, p.s.x.cfg.Now())
-	if err != nil && grants.ReasonOf(err) == "" {
-		return err
-	}
-	live := err == nil || other.Pages > 0 && other.Revoked == nil
-	if live && grants.Overlaps(g.Body.Scope, pair.Grant.Body.Scope) {
+	if live && grants.Collide(g.Body.Scope, pair.Grant.Body.Scope) {
 		return refuse(grants.ErrOverlap, "series %s", other.Series)
 	}
 	return nil
@@ -310,11 +322,13 @@ func (p *admission) newSeries(o offer) (*seriesRecord, error) {
 	if id := g.Body.Scope.ID; id != "" && id != sec.Collection {
 		return nil, refuse(grants.ErrScope, "the grant is for collection %q", id)
 	}
-	return &seriesRecord{
+	rec := &seriesRecord{
 		Publisher: g.Body.Issuer, Series: g.Body.Series, Collection: sec.Collection,
 		LeafKey: [32]byte(sec.LeafKey), Relation: [32]byte(sec.Relationship),
 		Grant: g.Object.Position(), Policy: o.pair.Policy.Object.Position(),
-	}, nil
+		Since: envelope.At(o.pair.BeginsAt()),
+	}
+	return rec, rec.takeFeed(o)
 }
 
 // advance takes a newer grant or policy of the series up.
@@ -339,7 +353,7 @@ func (r *seriesRecord) advance(o offer) error {
 	if newPolicy {
 		r.Policy = o.pair.Policy.Object.Position()
 	}
-	return nil
+	return r.takeFeed(o)
 }
 
 // Prepare checks again and writes.
@@ -365,6 +379,9 @@ func (p *admission) Prepare(tx *translog.Tx) error {
 			b.Set(objectKey(pair.Policy.Object.ID), pair.Policy.Object.Raw),
 			rec.write(b),
 		)
+		if feed := p.offers[i].feed; feed != nil {
+			err = errors.Join(err, b.Set(objectKey(feed.Object.ID), feed.Object.Raw))
+		}
 		if err != nil {
 			return err
 		}

@@ -3,12 +3,12 @@ package indexer
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"runtime"
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
@@ -43,6 +43,9 @@ func (s *session) batch(ctx context.Context, f *oiv1.Batch) error {
 	}
 	if err := s.x.cfg.Limits.checkSizes(f); err != nil {
 		return err
+	}
+	if r := s.overLimit(f); r != nil {
+		return s.turnAway(ctx, f, r)
 	}
 	weight := int64(f.FrameBytes + f.RawBytes)
 	if err := s.reserve(ctx, weight); err != nil {
@@ -194,7 +197,7 @@ func (s *session) ingest(f *oiv1.Batch, frame []byte) (*ingest, error) {
 	if err := in.decode(raw[:f.ItemsBytes], f.RawBytes); err != nil {
 		return nil, err
 	}
-	if err := in.checkPayloads(raw); err != nil {
+	if err := errors.Join(in.checkPayloads(raw), in.contentInScope()); err != nil {
 		return nil, err
 	}
 	if got := translog.SetOf(in.leaves()); got != in.body.Offered {
@@ -247,23 +250,24 @@ func (in *ingest) checkManifest() error {
 // decode reads the list of items, and where in the frame of so many octets the
 // payload of each begins.
 func (in *ingest) decode(raw []byte, total uint64) error {
-	var list oiv1.Items
-	if err := proto.Unmarshal(raw, &list); err != nil {
-		return refuse(grants.ErrMalformed, "items: %v", err)
+	list, err := readItems(raw, int(in.s.x.cfg.Limits.BatchItems))
+	if err != nil {
+		return err
 	}
-	if n := len(list.Items); n > int(in.s.x.cfg.Limits.BatchItems) {
-		return refuse(grants.ErrOversize, "%d items, at most %d", n, in.s.x.cfg.Limits.BatchItems)
-	}
-	in.items = make([]item, len(list.Items))
-	seen := make(map[string]bool, len(list.Items))
+	in.items = make([]item, len(list))
+	seen := make(map[string]bool, len(list))
 	revision, offset := in.body.From, uint64(len(raw))
-	for i, w := range list.Items {
+	for i, w := range list {
 		if w == nil || w.RevisionDelta == 0 || w.RevisionDelta > in.body.Through-revision || w.Length > total-offset {
 			return refuse(grants.ErrMalformed, "item %d: revision or length", i)
 		}
 		revision += w.RevisionDelta
 		it := item{op: translog.Op(w.Op), revision: revision, url: w.Url, format: uint8(min(w.Format, 255)), modified: w.Modified, offset: offset, length: w.Length}
-		if err := in.checkItem(&it); err != nil {
+		err := it.takePath(w)
+		if err == nil {
+			err = in.checkItem(&it)
+		}
+		if err != nil {
 			return fmt.Errorf("item %d: %w", i, err)
 		}
 		if seen[w.Url] {
@@ -295,7 +299,7 @@ func (in *ingest) checkItem(it *item) error {
 		}
 		return nil // it needs a live grant of the series, not its scope
 	}
-	return in.pair.Grant.Body.Scope.Match(it.url)
+	return in.inScope(it)
 }
 
 // checkPayloads computes digests and looks into each payload, on all cores. An

@@ -3,12 +3,11 @@ package indexer
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"io"
-	"syscall"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
@@ -112,7 +111,7 @@ func (s *session) alone(ctx context.Context, f *oiv1.Batch) error {
 	if frame.broken != nil {
 		return frame.broken
 	}
-	if errors.Is(err, syscall.ENOSPC) {
+	if durable.IsFull(err) {
 		err = &refusal{reason: grants.ErrExhausted, detail: "the disk is full", retryMS: retryFull}
 	}
 	r, ok := asRefusal(err)
@@ -147,6 +146,9 @@ func (s *session) takeAlone(ctx context.Context, f *oiv1.Batch, frame *aloneFram
 	if err != nil {
 		return nil, err
 	}
+	if r := s.overLimit(f); r != nil {
+		return nil, r
+	}
 	payload, err := in.stage(f, frame)
 	if err != nil {
 		return in, err
@@ -177,6 +179,9 @@ func (s *session) offered(f *oiv1.Batch) (*ingest, error) {
 		return nil, err
 	}
 	if err := in.choosePair(); err != nil {
+		return nil, err
+	}
+	if err := in.chooseList(); err != nil {
 		return nil, err
 	}
 	return in, in.checkManifest()
@@ -291,6 +296,9 @@ func (in *ingest) beginFile() (*largeWriter, error) {
 func (in *ingest) checkAlone(payload []byte) error {
 	it := &in.items[0]
 	it.digest = sha256.Sum256(payload)
+	if err := in.contentInScope(); err != nil {
+		return err
+	}
 	in.judge(it, payload)
 	it.leaf = in.held.rec.leafKey().Leaf(it.op, in.body.JournalEpoch, it.revision, it.url, it.digest).Hash()
 	if got := translog.SetOf(in.leaves()); got != in.body.Offered {

@@ -96,7 +96,7 @@ func (r *rig) files() int {
 // holds checks that a page reads as text, and that there are so many files.
 func (r *rig) holds(s *series, url, text string, files int) {
 	r.t.Helper()
-	got, err := r.x.Payload(s.p.local.Name(), s.name, url)
+	got, err := r.x.ownPayload(s.p.local.Name(), s.name, url)
 	if err != nil || !bytes.Equal(got, payloadOf(url, text)) {
 		r.t.Errorf("%s: %d octets, %v", url, len(got), err)
 	}

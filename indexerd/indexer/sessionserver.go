@@ -51,17 +51,22 @@ type session struct {
 	x     *Indexer
 	peer  *identity.Peer
 	info  credentials.TLSInfo
-	until time.Time // when certificate, key or card end
 	link  *frames
 	self  *member
 	nonce grants.Binding
 	shown translog.Tree // the last tree that this session was shown
 	live  map[string]*held
 
+	// until is when certificate, key or card end, and judged the version of the
+	// trust by which that was found. Both are owned by watch.
+	until  time.Time
+	judged uint64
+
 	turn     context.Context           // ends between two frames, see member.finish
 	in       chan *oiv1.PublisherFrame // what follows the announcement, without revocations
 	inErr    error                     // why in was closed; set before
 	withdrew atomic.Bool               // the session brought a revocation
+	probes   int                       // that came; owned by run
 }
 
 // held is a series that this session announced.
@@ -154,6 +159,7 @@ func (x *Indexer) accept(ctx context.Context, stream grpc.BidiStreamingServer[oi
 	}
 	who, until, err := identity.VerifyPeer(info.State, x.trust, identity.Publisher, x.cfg.Now())
 	if err != nil {
+		x.log.Warn("session refused", "error", err)
 		return nil, status.Error(codes.PermissionDenied, string(grants.ErrUnknownPeer))
 	}
 	if !takeConnection(ctx) {
@@ -202,6 +208,9 @@ func (s *session) run(ctx context.Context) error {
 }
 
 func (s *session) serve(ctx context.Context) error {
+	served := make(chan struct{})
+	defer close(served)
+	s.x.readers.Go(func() { s.watch(served) })
 	hello, err := s.first(s.turn)
 	if err != nil {
 		return err
@@ -216,9 +225,6 @@ func (s *session) serve(ctx context.Context) error {
 		return err
 	}
 	s.self.ready.Store(true)
-	served := make(chan struct{})
-	defer close(served)
-	s.x.readers.Go(func() { s.watch(served) })
 	s.x.readers.Go(func() { s.dispatch(ctx) })
 	for {
 		f, err := s.next(s.turn)
@@ -306,6 +312,8 @@ func (s *session) handle(ctx context.Context, f *oiv1.PublisherFrame) error {
 		return s.rebind(ctx, f.GetRebind())
 	case f.GetRangeRequest() != nil:
 		return s.rangeRequest(ctx, f.GetRangeRequest())
+	case f.GetProbe() != nil:
+		return s.probe(ctx, f.GetProbe())
 	case f.GetReceiptRequest() != nil:
 		return s.receiptRequest(ctx, f.GetReceiptRequest())
 	case f.GetFault() != nil:
@@ -357,7 +365,11 @@ func (s *session) greet(ctx context.Context, h *oiv1.Hello) error {
 		return err
 	}
 	for _, rec := range recs {
-		w.Series = append(w.Series, &oiv1.SeriesSeen{Series: rec.Series, Grant: wirePosition(rec.Grant), Policy: wirePosition(rec.Policy)})
+		seen := &oiv1.SeriesSeen{Series: rec.Series, Grant: wirePosition(rec.Grant), Policy: wirePosition(rec.Policy)}
+		if !rec.Feed.ID.IsZero() {
+			seen.Feed = wirePosition(rec.Feed)
+		}
+		w.Series = append(w.Series, seen)
 	}
 	s.shown = view.Tree
 	return s.link.Send(ctx, &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_Welcome{Welcome: w}})

@@ -7,13 +7,14 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 )
 
-// watch ends the session when its certificate ends, when its publisher is not
-// trusted any more, or when none of its grants is in force. It looks every two
-// seconds, and whenever it is woken.
+// watch ends the session when its publisher is not trusted any more, at once;
+// when its certificate ends, behind what is being served; and likewise when none
+// of its grants is in force. It looks every two seconds, and whenever it is
+// woken. Before the announcement there are no grants to look at.
 func (s *session) watch(done <-chan struct{}) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	finishing := false
+	finishing, ending := false, false
 	for {
 		woken := false
 		select {
@@ -24,12 +25,20 @@ func (s *session) watch(done <-chan struct{}) {
 			woken = true
 		}
 		now := s.x.cfg.Now()
-		_, _, err := identity.VerifyPeer(s.info.State, s.x.trust, identity.Publisher, now)
-		switch {
-		case err != nil || !now.Before(s.until):
+		switch ended, err := s.standing(now); {
+		case err != nil:
+			s.x.log.Info("session without trust", "publisher", s.peer.Card.Identity, "error", err)
+			s.self.end(errRemoved)
+			return
+		case ended && ending && !woken:
 			s.self.end(errLapsed)
 			return
-		case s.mayStay(now):
+		case ended:
+			if !ending {
+				s.x.readers.Go(func() { s.self.comeBackLater(errLapsed) })
+			}
+			ending = true
+		case !s.self.ready.Load(), s.mayStay(now):
 			finishing = false
 		case finishing && !woken:
 			s.self.end(errLapsed)
@@ -41,6 +50,23 @@ func (s *session) watch(done <-chan struct{}) {
 			finishing = true
 		}
 	}
+}
+
+// standing judges the peer of the connection anew if the trust has changed, and
+// says whether its certificate has ended. It is owned by watch.
+func (s *session) standing(now time.Time) (ended bool, err error) {
+	if !now.Before(s.until) {
+		return true, nil
+	}
+	version := s.x.trust.Version()
+	if version == s.judged {
+		return false, nil
+	}
+	if _, s.until, err = identity.VerifyPeer(s.info.State, s.x.trust, identity.Publisher, now); err != nil {
+		return false, err
+	}
+	s.judged = version
+	return false, nil
 }
 
 // mayStay reports whether the session still has a purpose: a grant in force, or

@@ -14,27 +14,14 @@ import (
 // its exits by itself, and is in the log within about this time.
 const tendEvery = time.Second
 
-// renewEvery is how often the certificate's age is looked at. It is renewed
-// under the same key when a third of its life is left.
-const renewEvery = time.Hour
-
 // sweepEvery is how often files of large pages are looked for that nothing names.
 // Those that an update or a deletion leaves behind are removed at once; these are
 // what failed then.
 const sweepEvery = 10 * time.Minute
 
-func (x *Indexer) renew() {
-	changed, err := x.local.Renew(x.cfg.Now(), nil)
-	switch {
-	case err != nil:
-		x.log.Error("certificate", "error", err)
-	case changed:
-		x.log.Info("certificate renewed")
-	}
-}
-
 // A tender is the goroutine that does what no session asks for: the log's
-// entries about grants that expired, and deletions.
+// entries about grants that expired, deletions, and what goes at the end of its
+// retention.
 type tender struct {
 	asked chan struct{} // at most one request waits
 	stop  context.CancelFunc
@@ -43,6 +30,10 @@ type tender struct {
 	once sync.Mutex
 	// ends holds when each grant that is in use ends, so that a round reads none.
 	ends map[envelope.Hash]time.Time
+	// duties holds when something of a series may be due, by its number, and waits
+	// at what stand a deletion that waits was looked at.
+	duties map[uint32]duty
+	waits  map[envelope.Hash]standing
 	// rows is the most rows of one step of a deletion.
 	rows int
 	// before, when set, is called before each step of a deletion, and stops the
@@ -54,11 +45,10 @@ func (t *tender) start(x *Indexer) {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.rows = deletionStep
 	t.asked, t.stop, t.ends = make(chan struct{}, 1), cancel, make(map[envelope.Hash]time.Time)
+	t.duties, t.waits = make(map[uint32]duty), make(map[envelope.Hash]standing)
 	t.ended.Go(func() {
 		tick := time.NewTicker(tendEvery)
 		defer tick.Stop()
-		renew := time.NewTicker(renewEvery)
-		defer renew.Stop()
 		sweep := time.NewTicker(sweepEvery)
 		defer sweep.Stop()
 		x.sweepFiles()
@@ -69,8 +59,6 @@ func (t *tender) start(x *Indexer) {
 				return
 			case <-tick.C:
 			case <-t.asked:
-			case <-renew.C:
-				x.renew()
 			case <-sweep.C:
 				x.sweepFiles()
 			}
@@ -112,6 +100,9 @@ func (x *Indexer) tend(ctx context.Context) {
 	if err := x.expire(ctx); err != nil && ctx.Err() == nil {
 		x.log.Error("expiry", "error", err)
 	}
+	if err := x.ripen(ctx); err != nil && ctx.Err() == nil {
+		x.log.Error("retention after a revocation", "error", err)
+	}
 	left, err := deletions(x.store)
 	if err != nil {
 		x.log.Error("deletions", "error", err)
@@ -128,5 +119,12 @@ func (x *Indexer) tend(ctx context.Context) {
 		}
 		x.log.Info("deleted", "publisher", d.Publisher, "series", d.Series, "revocation", d.Revocation)
 		x.tell(d.Publisher, d.Revocation)
+	}
+	more, err := x.retain(ctx)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, durable.ErrFull) {
+		x.log.Error("retention", "error", err)
+	}
+	if more {
+		x.tender.hurry()
 	}
 }

@@ -83,7 +83,7 @@ type TrustConfig struct {
 func TrustCommand(c TrustConfig) *cobra.Command {
 	root := &cobra.Command{Use: "trust", Short: "Add, list or remove the identities that are trusted", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	root.AddCommand(c.add(), c.list(), c.remove())
+	root.AddCommand(c.add(), c.list(), c.remove(), c.authority())
 	return root
 }
 
@@ -92,7 +92,7 @@ const maxCard = envelope.MaxSize
 
 func (c TrustConfig) add() *cobra.Command {
 	var origins []string
-	var endpoint string
+	var endpoint, fingerprint string
 	add := &cobra.Command{
 		Use:   "add CARD.json",
 		Short: "Trust the identity of a card; compare its fingerprint with the other operator first",
@@ -102,7 +102,7 @@ func (c TrustConfig) add() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o := identity.AddOptions{Endpoint: endpoint, Now: time.Now()}
+			o := identity.AddOptions{Endpoint: endpoint, Fingerprint: fingerprint, Now: time.Now()}
 			if len(origins) > 0 {
 				if o.Origins, err = ParseOrigins(origins); err != nil {
 					return err
@@ -119,17 +119,30 @@ func (c TrustConfig) add() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			var before *identity.Card
+			if held, ok := trust.Lookup(card.Identity); ok {
+				before = held.Card
+			}
 			p, err := trust.Add(raw, o)
 			if err != nil {
-				return With(Refused, fmt.Errorf("%s: %w", args[0], err))
+				return refusedCard(cmd.ErrOrStderr(), *c.Dir, args[0], card, before, err)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "trusted: %s\nfingerprint %s\n", p.Card.Identity, p.Card.Fingerprint())
+			if err := printChanges(cmd.OutOrStdout(), p.Card, before); err != nil {
+				return err
+			}
 			if c.Origins && len(p.Origins) == 0 {
 				fmt.Fprintf(cmd.ErrOrStderr(), "no origin is named for it: it can publish nothing; its card claims %q\n", p.Card.Origins)
+			}
+			if d := p.Delegated(); d != "" {
+				if _, ok := trust.LookupAuthority(d); !ok {
+					fmt.Fprintf(cmd.ErrOrStderr(), "its card lists no TLS key, and no authority vouches for its connections: add that of %s with \"trust ca add\"\n", d)
+				}
 			}
 			return nil
 		},
 	}
+	add.Flags().StringVar(&fingerprint, "fingerprint", "", "the card's fingerprint as its operator said it; required where the card held before does not vouch for the new one")
 	if c.Origins {
 		add.Flags().StringArrayVar(&origins, "origin", nil, "origin that this identity may speak for; may be repeated")
 	}
@@ -146,6 +159,7 @@ type trustLine struct {
 	Origins     []identity.Origin `json:"origins"`
 	Endpoint    string            `json:"endpoint,omitempty"`
 	AddedAt     envelope.Time     `json:"added_at"`
+	Authority   identity.Domain   `json:"authority,omitempty"` // vouches for its connections; else its card does
 }
 
 func (c TrustConfig) list() *cobra.Command {
@@ -156,7 +170,7 @@ func (c TrustConfig) list() *cobra.Command {
 				return err
 			}
 			for _, p := range trust.List() {
-				l := trustLine{p.Card.Identity, p.Card.Fingerprint(), p.Origins, p.Address(), envelope.At(p.AddedAt)}
+				l := trustLine{p.Card.Identity, p.Card.Fingerprint(), p.Origins, p.Address(), envelope.At(p.AddedAt), p.Delegated()}
 				if l.Origins == nil {
 					l.Origins = []identity.Origin{}
 				}

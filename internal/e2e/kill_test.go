@@ -31,7 +31,7 @@ type programs struct {
 func newPrograms(t testing.TB, pages int) *programs {
 	p := pair.New(t, pages)
 	p.StopIndexer()
-	config := fmt.Sprintf("listen: %s\npublic: 127.0.0.1:0\nadmin: \"off\"\nlog_level: error\npublish_interval: 100ms\n", p.Address)
+	config := fmt.Sprintf("listen: %s\npublic: %s\nadmin: \"off\"\nlog_level: error\npublish_interval: 100ms\n", p.Address, p.Public)
 	pair.Check(t, os.WriteFile(filepath.Join(p.Idx, "indexerd.yaml"), []byte(config), 0o644))
 	pair.Check(t, os.WriteFile(filepath.Join(p.Pub, "publisherd.yaml"), []byte("log_level: error\n"), 0o644))
 	return &programs{Pair: p, t: t}
@@ -67,6 +67,15 @@ func (p *programs) startPush() (*exec.Cmd, *bytes.Buffer) {
 	cmd.Stdout, cmd.Stderr = out, out
 	pair.Check(p.t, cmd.Start())
 	return cmd, out
+}
+
+// pushAll runs one push to its end.
+func (p *programs) pushAll() {
+	p.t.Helper()
+	push, out := p.startPush()
+	if err := push.Wait(); err != nil {
+		p.t.Fatalf("push: %v: %s", err, out)
+	}
 }
 
 // keepNote keeps the checkpoint that the log serves now.

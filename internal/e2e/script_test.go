@@ -18,10 +18,16 @@ import (
 // root is the folder of the module.
 const root = "../.."
 
-// buildPrograms builds the programs into a folder of their own.
+// buildPrograms builds the programs into a folder of their own, beside the
+// test's own program, which go test makes and removes. What is there is built
+// again only if it has changed: the second test that asks waits for no linker.
 func buildPrograms(t testing.TB) string {
 	t.Helper()
-	bin := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(filepath.Dir(self), "programs")
 	args := []string{"build", "-o", bin + string(filepath.Separator)}
 	if raceEnabled {
 		args = append(args, "-race")
@@ -66,6 +72,8 @@ func runScripts(t *testing.T, folder string) {
 			"keep":      keep,
 			"damage":    damage,
 			"exits":     exits,
+			"mint":      mint,
+			"thick":     thick,
 
 			"postrevocations": postRevocations,
 		},

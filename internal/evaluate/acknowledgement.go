@@ -175,7 +175,7 @@ func (e *ExpectedAck) matchEntry(entry signed[translog.Entry]) error {
 		return fail(Match, RuleState, "entry %d: state %s, want %s", entry.Sequence, body.State, e.Standings[at].State)
 	case body.Status != translog.Stopped && body.Status != translog.Revoked:
 		return fail(Match, RuleRevocation, "entry %d is %s/%s, which acknowledges no revocation", entry.Sequence, body.Decision, body.Status)
-	case body.Status == translog.Revoked && e.Revocation.Body.Disposition != grants.DispositionDelete:
+	case body.Status == translog.Revoked && e.Revocation.Body.Disposition == grants.DispositionStop:
 		return fail(Match, RuleRevocation, "entry %d says that pages were deleted, the revocation asked for %s", entry.Sequence, e.Revocation.Body.Disposition)
 	case body.Status == translog.Stopped && body.Objects.Root != translog.SetOf(nil).Root:
 		return fail(Match, RuleSets, "entry %d claims pages singly, under %s", entry.Sequence, body.Objects.Root)

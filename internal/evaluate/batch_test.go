@@ -186,7 +186,7 @@ func otherTerms() []dishonest {
 		{"a receipt for fewer revisions", receipt(func(h *envelope.Header, r *translog.Receipt) { r.Through-- }), nil, match, evaluate.RuleBatch},
 		{"a receipt that begins later", receipt(func(h *envelope.Header, r *translog.Receipt) { r.From++ }), nil, match, evaluate.RuleBatch},
 		{"a receipt out of its place in the log", receipt(func(h *envelope.Header, r *translog.Receipt) { h.Sequence++ }), nil, match, evaluate.RuleSequence},
-		{"a receipt of another epoch", receipt(func(h *envelope.Header, r *translog.Receipt) { h.Epoch++ }), nil, match, evaluate.RuleSequence},
+		{"a receipt of an epoch that nobody was told of", receipt(func(h *envelope.Header, r *translog.Receipt) { h.Epoch++ }), nil, evaluate.Signatures, evaluate.RuleSignature},
 		{"a receipt that lists an entry less", receipt(func(h *envelope.Header, r *translog.Receipt) { r.Entries = r.Entries[:3] }), nil, match, evaluate.RuleEntries},
 		{"a receipt that lists another entry", receipt(func(h *envelope.Header, r *translog.Receipt) { r.Entries[2].ObjectID = hash }), nil, match, evaluate.RuleEntries},
 		{"a receipt that lists a larger set", receipt(func(h *envelope.Header, r *translog.Receipt) { r.Entries[0].Count++ }), nil, match, evaluate.RuleEntries},
@@ -207,7 +207,7 @@ func otherTerms() []dishonest {
 		{"an entry for more revisions", entry(2, func(h *envelope.Header, e *translog.Entry) { e.Through++ }), nil, match, evaluate.RuleBatch},
 		{"an entry of another log", entry(0, func(h *envelope.Header, e *translog.Entry) { e.LogOrigin = "log.search.example/2" }), nil, match, evaluate.RuleSequence},
 		{"an entry with another state", entry(3, func(h *envelope.Header, e *translog.Entry) { e.State = hash }), nil, match, evaluate.RuleState},
-		{"an entry of another epoch", entry(3, func(h *envelope.Header, e *translog.Entry) { h.Epoch++ }), nil, match, evaluate.RuleSequence},
+		{"an entry of an epoch that nobody was told of", entry(3, func(h *envelope.Header, e *translog.Entry) { h.Epoch++ }), nil, evaluate.Signatures, evaluate.RuleSignature},
 	}
 }
 

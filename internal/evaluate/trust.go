@@ -64,3 +64,24 @@ func (r ring) contradicts(c *identity.Card) bool {
 		return known.Identity == c.Identity && a.Compare(b) == 0 && a.ID != b.ID
 	})
 }
+
+// lost finds a signature of o by a key that its owner has reported lost.
+func (r ring) lost(o *envelope.Object) (envelope.Hash, bool) {
+	for _, s := range o.Signatures {
+		if k, ok := r.LookupKey(s.KeyID); ok && k.Lost {
+			return s.KeyID, true
+		}
+	}
+	return envelope.Hash{}, false
+}
+
+// remarkLost says what rests on a lost key. The log has a key of its own, so what
+// stands in it was there when it was signed.
+func (v *verification) remarkLost() {
+	if id, lost := v.indexerKeys.lost(v.entry.Object); lost {
+		v.remark("The key %s, by which %s signed the entry, was reported lost since: whoever has it can make such signatures, and set their time back. What speaks for this one is the log, which has another key.", id, v.indexer)
+	}
+	if id, lost := v.publisherKeys.lost(v.pair.Grant.Object); lost {
+		v.remark("The key %s, by which %s signed the grant, was reported lost since: whoever has it can make such signatures, and set their time back.", id, v.publisher)
+	}
+}

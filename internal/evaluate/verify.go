@@ -93,12 +93,18 @@ func Verify(ctx context.Context, raw []byte, o Options) *Report {
 	}
 	if v.rep.Verdict != Invalid {
 		v.rep.Facts = v.facts()
+		v.remarkLost()
 		if v.publisherFromFile {
 			v.remark("The keys of the publisher, %s, were taken from the card in the file, since no card of it was given; its fingerprint is %s.",
 				v.publisher, v.publisherKeys[0].Fingerprint())
 		}
-		if c := v.pair.Grant.Body.Scope; c.Type == grants.Collection {
+		switch c := v.pair.Grant.Body.Scope; c.Type {
+		case grants.Collection:
 			v.remark("The grant is for the collection %q; that the page belongs to it is the publisher's word.", c.ID)
+		case grants.InFeed:
+			v.remark("The grant is for what a signed feed lists; the file does not show that it listed the page.")
+		case grants.HashSet:
+			v.remark("The grant is for content by its digest; the file does not show that the page's was among them.")
 		}
 	}
 	v.rep.limits(v.publisherFromFile && v.rep.Verdict != Invalid)

@@ -9,7 +9,14 @@
 //   - What is linked is what go.mod names, with no substitute, and the
 //     canonical form rests on a release that is strict enough:
 //     TestModulesAreWhatTheyClaim.
+//   - Each function that reads what others wrote has a fuzz target, and make fuzz
+//     runs all of them: TestEveryDecoderIsFuzzed.
+//   - The pages of doc/ name only tests that exist, and every requirement and
+//     every case of bad input has its row: TestRequirementsNameTestsThatExist and
+//     TestEveryNegativeCaseHasItsTest.
 //
-// A rule that nothing can break is worth nothing. TestEachImportRuleIsCaught
-// and TestEachHabitIsCaught feed every rule a small made-up tree that breaks it.
+// A rule that nothing can break is worth nothing. TestEachImportRuleIsCaught,
+// TestEachHabitIsCaught, TestEachGapInTheFuzzingIsCaught and
+// TestEachFaultOfTheNegativesIsCaught feed every rule something small and made up
+// that breaks it.
 package house

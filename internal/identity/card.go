@@ -42,9 +42,12 @@ type Card struct {
 }
 
 // A Key is one public key of a card: what it signs, and for how long that counts.
+// A key that was replaced stays listed, with an end, so that the newest card
+// verifies what it signed.
 type Key struct {
 	Alg       string             `json:"alg"`
 	Epochs    Epochs             `json:"epochs"`
+	Lost      bool               `json:"lost,omitzero"` // may be in other hands: speaks for nothing new
 	PublicKey envelope.PublicKey `json:"public_key"`
 	Use       envelope.Use       `json:"use"`
 	Validity  Validity           `json:"validity"`
@@ -160,6 +163,8 @@ func (c *Card) checkKeys() error {
 		case k.Epochs.First == 0 || k.Epochs.First > envelope.MaxInteger ||
 			(k.Epochs.Last != 0 && k.Epochs.Last < k.Epochs.First) || k.Epochs.Last > envelope.MaxInteger:
 			return fmt.Errorf("key %d: epochs %d to %d", i, k.Epochs.First, k.Epochs.Last)
+		case k.Lost && (k.Epochs.Last == 0 || k.Validity.NotAfter.IsZero()):
+			return fmt.Errorf("key %d: lost, and without an end", i)
 		case !k.Validity.NotAfter.IsZero() && !k.Validity.NotBefore.Before(k.Validity.NotAfter.Time):
 			return fmt.Errorf("key %d: not_after is not after not_before", i)
 		}
@@ -180,7 +185,8 @@ func mayHave(r Role, u envelope.Use) bool {
 }
 
 // needs lists the uses for which a card of role r must list a key that counts
-// at the card's own epoch.
+// at the card's own epoch; of a TLS key, see listsTLS. An indexer may have a card
+// key beside them.
 func needs(r Role) []envelope.Use {
 	if r == Indexer {
 		return []envelope.Use{envelope.UseEnvelope, envelope.UseLog, envelope.UseTLS}
@@ -225,7 +231,7 @@ func (c *Card) checkEnvelope() error {
 		return &envelope.Error{Kind: envelope.ErrSchema, Member: "issuer_authority", Detail: "not the trust domain of the card's identity"}
 	}
 	for _, use := range needs(c.Role) {
-		if !c.has(use) {
+		if !c.has(use) && (use != envelope.UseTLS || c.listsTLS()) {
 			return &envelope.Error{Kind: envelope.ErrSchema, Member: "body.keys", Detail: fmt.Sprintf("no %s key for epoch %d", use, c.Object.Epoch)}
 		}
 	}
@@ -257,16 +263,21 @@ func (c *Card) LookupKey(id envelope.Hash) (envelope.KeyRecord, bool) {
 }
 
 // record is what a verifier who trusts c knows of k. A key counts no longer
-// than the card does.
+// than the card does, and for no epoch above the card's own: nobody was told of
+// those yet.
 func (c *Card) record(k Key) envelope.KeyRecord {
 	end := k.Validity.NotAfter.Time
 	if x := c.Object.ExpiresAt; !x.IsZero() && (end.IsZero() || x.Before(end)) {
 		end = x
 	}
+	last := c.Object.Epoch
+	if k.Epochs.Last != 0 && k.Epochs.Last < last {
+		last = k.Epochs.Last
+	}
 	return envelope.KeyRecord{
 		Key: k.PublicKey, Identity: c.Identity, Authority: c.Identity.Authority(), Use: k.Use,
-		FirstEpoch: k.Epochs.First, LastEpoch: k.Epochs.Last,
-		NotBefore: k.Validity.NotBefore.Time, NotAfter: end,
+		FirstEpoch: k.Epochs.First, LastEpoch: last,
+		NotBefore: k.Validity.NotBefore.Time, NotAfter: end, Lost: k.Lost,
 	}
 }
 
@@ -284,37 +295,4 @@ func (c *Card) Fingerprint() string {
 		b.WriteString(digits[i : i+4])
 	}
 	return b.String()
-}
-
-// Supersede decides whether c may take the place of old, a trusted card of
-// the same identity. It reports whether c is newer; the same card again is
-// not, and no error. A newer card has a higher (epoch, sequence), is signed
-// by a key that old lists for signing cards as well as by its own, keeps the
-// role, and gives no key another use and no log another key. An older card is
-// envelope.ErrStale, and another one at the same position
-// envelope.ErrEquivocates.
-func (c *Card) Supersede(old *Card) (newer bool, err error) {
-	if c.Identity != old.Identity {
-		return false, fmt.Errorf("a card of %s cannot supersede one of %s", c.Identity, old.Identity)
-	}
-	newer, err = old.Object.Position().Advance(c.Object.Position())
-	if err != nil || !newer {
-		return false, err
-	}
-	if c.Role != old.Role {
-		return false, fmt.Errorf("card of %s: %w: %s before, %s now", c.Identity, ErrRole, old.Role, c.Role)
-	}
-	if c.Log != nil && c.Log.Origin == old.Log.Origin && c.Log.VKey != old.Log.VKey {
-		return false, fmt.Errorf("card of %s: the log %s changed its key; a new key needs a new origin", c.Identity, c.Log.Origin)
-	}
-	for _, k := range c.Keys {
-		if before, ok := old.LookupKey(k.PublicKey.ID()); ok && before.Use != k.Use {
-			return false, fmt.Errorf("card of %s: key %s was for %s and is now for %s", c.Identity, k.PublicKey.ID(), before.Use, k.Use)
-		}
-	}
-	v := envelope.Verifier{Keys: old, Type: envelope.IdentityCard, Threshold: 1}
-	if _, err := envelope.Authenticate(c.Object.Raw, new(Card), v); err != nil {
-		return false, fmt.Errorf("card of %s by the keys of the card before it: %w", c.Identity, err)
-	}
-	return true, nil
 }

@@ -57,7 +57,7 @@ func TestCardIsRefused(t *testing.T) {
 		{"an identity without a path", a, envelope.ErrSchema, func(c *Card, h *envelope.Header) {
 			c.Identity, h.Subject = "spiffe://example.com", "spiffe://example.com"
 		}, nil},
-		{"no TLS key", a, envelope.ErrSchema, func(c *Card, _ *envelope.Header) { drop(t, c, envelope.UseTLS) }, nil},
+		{"no card key", a, envelope.ErrSchema, func(c *Card, _ *envelope.Header) { drop(t, c, envelope.UseCard) }, nil},
 		{"no envelope key", a, envelope.ErrSchema, func(c *Card, _ *envelope.Header) { drop(t, c, envelope.UseEnvelope) }, nil},
 		{"a TLS key for another epoch only", a, envelope.ErrSchema, func(c *Card, _ *envelope.Header) {
 			c.Keys[key(t, c, envelope.UseTLS)].Epochs = Epochs{First: 2}
@@ -193,7 +193,7 @@ func TestCardIsAKeySourceForItsOwnIdentityOnly(t *testing.T) {
 	}
 }
 
-func TestOnlyACardSignedByAnOldKeySupersedes(t *testing.T) {
+func TestOnlyACardThatTheOldOneVouchesForSupersedes(t *testing.T) {
 	a, b := create(t, publisherOptions(alice)), create(t, indexerOptions(bob))
 	fresh, freshTLS := newSigner(t, &dice{}), newSigner(t, &dice{n: 1000})
 	rotate := func(c *Card, h *envelope.Header) {
@@ -214,7 +214,10 @@ func TestOnlyACardSignedByAnOldKeySupersedes(t *testing.T) {
 	}{
 		{"a higher sequence by the same key", a, true, nil, func(c *Card, _ *envelope.Header) { c.Origins = nil }, nil},
 		{"a rotated key with both signatures", a, true, nil, rotate, []*envelope.Signer{a.CardSigner, fresh}},
-		{"a rotated key by the envelope key of before", a, true, nil, rotate, []*envelope.Signer{a.Envelope}},
+		{"a rotated key by the envelope key of before, which signs no cards", a, false, ErrByHand, rotate, []*envelope.Signer{a.Envelope, fresh}},
+		{"a new key for an epoch that another had", a, false, nil, func(c *Card, _ *envelope.Header) {
+			c.Keys[key(t, c, envelope.UseEnvelope)].PublicKey = fresh.Public()
+		}, nil},
 		{"a rotated key without the old one's signature", a, false, envelope.ErrThreshold, rotate, []*envelope.Signer{fresh}},
 		{"a lower sequence", a, false, envelope.ErrStale, func(_ *Card, h *envelope.Header) { h.Sequence = 0 }, nil},
 		{"another card at the same position", a, false, envelope.ErrEquivocates, func(_ *Card, h *envelope.Header) { h.Sequence = 1 }, nil},

@@ -39,6 +39,9 @@ type Options struct {
 	// LogOrigin names the log. Empty: the SPIFFE ID without its scheme,
 	// such as "search.example/indexer/log-1".
 	LogOrigin string
+	// ExternalTLS draws no TLS key and lists none in the card: the authority of
+	// the trust domain issues the certificates, see Local.UseFiles.
+	ExternalTLS bool
 	// Now is when the identity begins.
 	Now time.Time
 	// Rand is where keys come from. Nil: crypto/rand.
@@ -59,9 +62,13 @@ func Create(dir string, o Options) (*Local, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", o.Identity, err)
 	}
-	der, err := newCertificate(o.Identity, keys[envelope.UseTLS], o.Now, random)
-	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", o.Identity, err)
+	var certificate []byte
+	if !o.ExternalTLS {
+		der, err := newCertificate(o.Identity, keys[envelope.UseTLS], o.Now, random)
+		if err != nil {
+			return nil, fmt.Errorf("create %s: %w", o.Identity, err)
+		}
+		certificate = encodePEM("CERTIFICATE", der)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -71,7 +78,7 @@ func Create(dir string, o Options) (*Local, error) {
 			return nil, err
 		}
 	}
-	if err := writeKeys(dir, keys, encodePEM("CERTIFICATE", der)); err != nil {
+	if err := writeKeys(dir, keys, certificate); err != nil {
 		return nil, err
 	}
 	if err := writeFile(filepath.Join(dir, cardFile), card.Raw, 0o644); err != nil {
@@ -107,6 +114,9 @@ func (o *Options) issue(random io.Reader) (map[envelope.Use]ed25519.PrivateKey, 
 	card := &Card{Identity: o.Identity, Role: o.Role, Origins: o.Origins, Endpoint: o.Endpoint}
 	keys := make(map[envelope.Use]ed25519.PrivateKey)
 	for _, use := range needs(o.Role) {
+		if use == envelope.UseTLS && o.ExternalTLS {
+			continue
+		}
 		seed := make([]byte, ed25519.SeedSize)
 		if _, err := io.ReadFull(random, seed); err != nil {
 			return nil, nil, fmt.Errorf("%s key: %w", use, err)
@@ -185,8 +195,10 @@ func writeKeys(dir string, keys map[envelope.Use]ed25519.PrivateKey, certificate
 			return err
 		}
 	}
-	if err := writeFile(filepath.Join(temp, certificateFile), certificate, 0o644); err != nil {
-		return err
+	if certificate != nil {
+		if err := writeFile(filepath.Join(temp, certificateFile), certificate, 0o644); err != nil {
+			return err
+		}
 	}
 	place := filepath.Join(dir, keyFolder)
 	if err := os.Rename(temp, place); err != nil {

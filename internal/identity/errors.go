@@ -31,6 +31,15 @@ var (
 	ErrCertificate = errors.New("certificate not acceptable")
 	// ErrValidity: the certificate is not valid yet, or no longer.
 	ErrValidity = errors.New("certificate outside its validity")
-	// ErrConflict: a public key or an origin belongs to another identity.
-	ErrConflict = errors.New("belongs to another identity")
+	// ErrNoCard: the authority of its trust domain vouches for the connection,
+	// and no card says what the identity signs with.
+	ErrNoCard = errors.New("no card of this identity is trusted")
+	// ErrPath: the trusted authority of the identity's own trust domain did not
+	// issue the certificate, or not for this name, use or time.
+	ErrPath = errors.New("not issued by the authority of its trust domain")
+	// ErrUnknownAuthority: no authority of this trust domain is trusted.
+	ErrUnknownAuthority = errors.New("no authority of this trust domain is trusted")
+	// ErrConflict: a public key, an origin or an authority belongs to another
+	// identity or trust domain.
+	ErrConflict = errors.New("belongs to another")
 )

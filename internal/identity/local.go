@@ -2,15 +2,14 @@ package identity
 
 import (
 	"crypto/ed25519"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,19 +23,23 @@ type Local struct {
 	Card *Card
 	// Envelope signs artefacts.
 	Envelope *envelope.Signer
-	// CardSigner signs the next card: the card key of a publisher, the
-	// envelope key of an indexer.
+	// CardSigner signs the next card: the card key, or the envelope key of an
+	// indexer that has no card key.
 	CardSigner *envelope.Signer
 	// LogKey signs checkpoint notes. Nil for a publisher.
 	LogKey ed25519.PrivateKey
 
-	folder string // keys/
-	tlsKey ed25519.PrivateKey
+	folder string             // keys/
+	tlsKey ed25519.PrivateKey // nil if the card lists no TLS key
 	epochs map[envelope.Use]uint64
 
-	// certificateMu guards certificate and the file it comes from.
+	// certificateMu guards what follows, and the files that it comes from.
 	certificateMu sync.Mutex
-	certificate   *tls.Certificate
+	certificate   *tls.Certificate // nil before UseFiles, if the card lists no TLS key
+	next          *nextTLS         // takes the place of tlsKey and certificate; nil: none waits
+	files         *CertificateFiles
+	problem       error     // why the last Renew did not do all that it should
+	retry         time.Time // no certificate is made before
 }
 
 // maxKeyFile bounds a key or certificate file, in octets.
@@ -45,8 +48,21 @@ const maxKeyFile = 64 << 10
 // Load reads the identity that Create made in dir. It returns ErrNoIdentity if
 // there is none, ErrPermission if a private key is open to other users, and
 // ErrMismatch if a key or the certificate is not of the card. A certificate
-// that has expired still loads, so that Renew can replace it.
-func Load(dir string, now time.Time) (*Local, error) {
+// that has expired still loads, so that Renew can replace it. An identity whose
+// card lists no TLS key has none to show before UseFiles. A change of keys that
+// was cut short is finished first, and a TLS key whose turn has come takes it.
+func Load(dir string, now time.Time) (_ *Local, err error) {
+	unlock, err := lockIdentity(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	return load(dir, now, nil)
+}
+
+// load is Load for one who has the identity's lock. It does without the keys of
+// some uses, whose files may be gone.
+func load(dir string, now time.Time, without []envelope.Use) (*Local, error) {
 	raw, err := readFile(filepath.Join(dir, cardFile), envelope.MaxSize, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w; make one with init", dir, ErrNoIdentity)
@@ -62,13 +78,22 @@ func Load(dir string, now time.Time) (*Local, error) {
 	if err := l.checkFolder(); err != nil {
 		return nil, err
 	}
-	if err := l.loadKeys(); err != nil {
+	if err := l.loadKeys(without); err != nil {
 		return nil, err
 	}
-	if l.certificate, err = l.readCertificate(); err != nil {
-		return nil, err
+	if l.tlsKey != nil {
+		if err := l.finishNext(); err != nil {
+			return nil, err
+		}
+		if l.certificate, err = l.readCertificate(); err != nil {
+			return nil, err
+		}
+		if err := l.loadNext(); err != nil {
+			return nil, err
+		}
 	}
-	return l, nil
+	_, err = l.takeNext(now)
+	return l, err
 }
 
 // checkFolder refuses a folder in which other users could exchange a key.
@@ -83,10 +108,14 @@ func (l *Local) checkFolder() error {
 	return nil
 }
 
-func (l *Local) loadKeys() error {
+func (l *Local) loadKeys(without []envelope.Use) (err error) {
 	keys := make(map[envelope.Use]ed25519.PrivateKey)
+	signers := make(map[envelope.Use]*envelope.Signer)
 	l.epochs = make(map[envelope.Use]uint64)
-	for _, use := range needs(l.Card.Role) {
+	for _, use := range l.Card.uses() {
+		if slices.Contains(without, use) {
+			continue
+		}
 		path := filepath.Join(l.folder, keyFile(use))
 		key, err := readKey(path)
 		if err != nil {
@@ -97,16 +126,33 @@ func (l *Local) loadKeys() error {
 			return fmt.Errorf("%s: %w as its %s key", path, ErrMismatch, use)
 		}
 		keys[use], l.epochs[use] = key, listed.Epochs.First
+		if signers[use], err = envelope.NewSigner(key); err != nil {
+			return err
+		}
 	}
-	var err error
-	if l.Envelope, err = envelope.NewSigner(keys[envelope.UseEnvelope]); err != nil {
-		return err
-	}
-	if l.CardSigner, err = envelope.NewSigner(keys[signingUse(l.Card.Role)]); err != nil {
-		return err
-	}
+	l.Envelope, l.CardSigner = signers[envelope.UseEnvelope], signers[l.Card.signingUse()]
 	l.LogKey, l.tlsKey = keys[envelope.UseLog], keys[envelope.UseTLS]
 	return nil
+}
+
+// uses lists the uses of which the identity has a private key.
+func (c *Card) uses() []envelope.Use {
+	all := needs(c.Role)
+	if !c.listsTLS() {
+		all = slices.DeleteFunc(all, func(use envelope.Use) bool { return use == envelope.UseTLS })
+	}
+	if c.has(envelope.UseCard) && !slices.Contains(all, envelope.UseCard) {
+		all = append(all, envelope.UseCard)
+	}
+	return all
+}
+
+// signingUse is the use of the key by which the card's successor is signed.
+func (c *Card) signingUse() envelope.Use {
+	if c.has(envelope.UseCard) {
+		return envelope.UseCard
+	}
+	return envelope.UseEnvelope
 }
 
 func readKey(path string) (ed25519.PrivateKey, error) {
@@ -140,19 +186,6 @@ func (c *Card) own(use envelope.Use, key ed25519.PrivateKey) (Key, bool) {
 	return Key{}, false
 }
 
-func (l *Local) readCertificate() (*tls.Certificate, error) {
-	path := filepath.Join(l.folder, certificateFile)
-	text, err := readFile(path, maxKeyFile, 0)
-	if err != nil {
-		return nil, err
-	}
-	c, err := decodeCertificate(text, l.Name(), l.tlsKey)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return c, nil
-}
-
 // Name is the identity's SPIFFE ID.
 func (l *Local) Name() envelope.Name { return l.Card.Identity }
 
@@ -166,49 +199,3 @@ func (l *Local) String() string { return string(l.Card.Identity) }
 // signs: the first epoch of that key's record. It is 0 for a use that the
 // role does not have.
 func (l *Local) Epoch(use envelope.Use) uint64 { return l.epochs[use] }
-
-// Certificate is the certificate to show now. It has the form that
-// ServerConfig and ClientConfig ask for, so that a renewed one is shown at the
-// next handshake.
-func (l *Local) Certificate() *tls.Certificate {
-	l.certificateMu.Lock()
-	defer l.certificateMu.Unlock()
-	return l.certificate
-}
-
-// Renew takes up a certificate that another process renewed, and writes a new
-// one under the same key when less than a third of the lifetime is left. It
-// reports whether the certificate changed. Peers need no new card. random may
-// be nil: crypto/rand.
-func (l *Local) Renew(now time.Time, random io.Reader) (bool, error) {
-	if random == nil {
-		random = rand.Reader
-	}
-	l.certificateMu.Lock()
-	defer l.certificateMu.Unlock()
-	changed := false
-	disk, err := l.readCertificate()
-	switch {
-	case err == nil && disk.Leaf.NotAfter.After(l.certificate.Leaf.NotAfter):
-		l.certificate, changed = disk, true
-	case err != nil && !needsRenewal(l.certificate.Leaf, now):
-		return false, err // the one in hand stays good
-	}
-	if !needsRenewal(l.certificate.Leaf, now) {
-		return changed, nil
-	}
-	der, err := newCertificate(l.Name(), l.tlsKey, now, random)
-	if err != nil {
-		return changed, err
-	}
-	text := encodePEM("CERTIFICATE", der)
-	fresh, err := decodeCertificate(text, l.Name(), l.tlsKey)
-	if err != nil {
-		return changed, err
-	}
-	if err := writeFile(filepath.Join(l.folder, certificateFile), text, 0o644); err != nil {
-		return changed, fmt.Errorf("renew the certificate of %s: %w", l.Name(), err)
-	}
-	l.certificate = fresh
-	return true, nil
-}

@@ -179,21 +179,8 @@ func (r *Rotation) Abandon() error {
 // with it again, then the card changes. After a crash it can be called again.
 func (r *Rotation) Install() error {
 	folder := filepath.Join(r.dir, rotationFolder)
-	old, err := readFile(filepath.Join(r.dir, cardFile), envelope.MaxSize, 0)
-	if err != nil {
+	if err := keepCard(r.dir, r.Card.Object.Raw); err != nil {
 		return err
-	}
-	card, err := AuthenticateCard(old)
-	if err != nil {
-		return err
-	}
-	if card.Object.ID != r.Card.Object.ID {
-		if err := os.MkdirAll(filepath.Join(r.dir, cardsFolder), 0o700); err != nil {
-			return err
-		}
-		if err := writeFile(pastCardFile(r.dir, card.Object.ID), old, 0o644); err != nil {
-			return err
-		}
 	}
 	for _, move := range [][2]string{
 		{keyFile(envelope.UseLog), filepath.Join(keyFolder, keyFile(envelope.UseLog))},
@@ -213,6 +200,9 @@ func (r *Rotation) Install() error {
 	return syncDir(r.dir)
 }
 
+// maxOwn is how many of its own cards an identity looks back upon.
+const maxOwn = 64
+
 func pastCardFile(dir string, id envelope.Hash) string {
 	digits := strings.TrimPrefix(id.String(), "sha256:")
 	return filepath.Join(dir, cardsFolder, digits+".json")
@@ -223,7 +213,7 @@ func pastCardFile(dir string, id envelope.Hash) string {
 // and evidence are verified by them.
 func (l *Local) PastCards() ([]*Card, error) {
 	var past []*Card
-	for at := l.Card; !at.Previous.IsZero() && len(past) < maxPast; {
+	for at := l.Card; !at.Previous.IsZero() && len(past) < maxOwn; {
 		raw, err := readFile(pastCardFile(filepath.Dir(l.folder), at.Previous), envelope.MaxSize, 0)
 		if err != nil {
 			return nil, fmt.Errorf("card %s: %w", at.Previous, err)

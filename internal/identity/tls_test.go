@@ -358,6 +358,9 @@ func TestKeyCountsOnlyInItsEpochsAndValidity(t *testing.T) {
 		{"a card at its end", func(_ *Key, h *envelope.Header) { h.ExpiresAt = ends }, ends, ErrPeerKey, time.Time{}},
 		{"a key before its beginning", func(k *Key, _ *envelope.Header) { k.Validity.NotBefore = envelope.At(ends) }, begin, ErrPeerKey, time.Time{}},
 		{"a key of an epoch that is past", func(k *Key, h *envelope.Header) { k.Epochs.Last, h.Epoch = 1, 2 }, begin, ErrPeerKey, time.Time{}},
+		{"a key that was lost", func(k *Key, _ *envelope.Header) {
+			k.Lost, k.Epochs.Last, k.Validity.NotAfter = true, 1, envelope.At(ends)
+		}, begin, ErrPeerKey, time.Time{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			raw := reissue(t, p.publisher, func(c *Card, h *envelope.Header) {
@@ -368,7 +371,11 @@ func TestKeyCountsOnlyInItsEpochsAndValidity(t *testing.T) {
 				c.Keys = append(c.Keys, successor) // so that the role has what it needs
 			})
 			trust := trusting(t, p.clock, p.publisher)
-			if _, err := trust.Add(raw, AddOptions{Now: begin}); err != nil {
+			card, err := AuthenticateCard(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := trust.Add(raw, AddOptions{Now: begin, Fingerprint: card.Fingerprint()}); err != nil {
 				t.Fatal(err)
 			}
 			cs := tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true, PeerCertificates: []*x509.Certificate{p.publisher.Certificate().Leaf}}

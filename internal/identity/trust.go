@@ -14,7 +14,8 @@ import (
 )
 
 // A Trust is the identities that an operator trusts: a folder with one file
-// for each. It is safe for use by several goroutines, and several processes
+// for each, and one for each trust domain whose authority vouches for
+// connections. It is safe for use by several goroutines, and several processes
 // may change the folder at once. It looks at the folder again before it
 // answers, at most every 200 ms, so that every process sees a change soon.
 //
@@ -31,8 +32,9 @@ type Trust struct {
 	pause    time.Duration
 	files    map[string]*file
 	view     *view
-	refusals error // of files, when view was made
-	err      error // of the last look: refusals, or that the folder cannot be read
+	version  uint64 // counts the views
+	refusals error  // of files, when view was made
+	err      error  // of the last look: refusals, or that the folder cannot be read
 }
 
 // lookEvery is how long an answer may lag behind the folder. A folder that is
@@ -86,15 +88,66 @@ func (t *Trust) current() *view {
 	return v
 }
 
+// Refresh looks at the folder now.
+func (t *Trust) Refresh() {
+	t.mu.Lock()
+	news := t.refresh(t.now())
+	t.mu.Unlock()
+	if news != nil {
+		t.report(news)
+	}
+}
+
+// Version is a number that is another one whenever the trust has changed.
+// Whoever judged a peer by one version need not judge it again by the same.
+func (t *Trust) Version() uint64 {
+	t.current()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.version
+}
+
+// A TrustStatus says how many are trusted, and what is wrong.
+type TrustStatus struct {
+	Identities  int    `json:"identities"`
+	Authorities int    `json:"authorities"`
+	Problem     string `json:"problem"` // of the folder; what was read before is in force
+}
+
+// Status is how the folder stands at this moment.
+func (t *Trust) Status() TrustStatus {
+	v := t.current()
+	s := TrustStatus{Identities: len(v.peers), Authorities: len(v.authorities)}
+	if err := t.Err(); err != nil {
+		s.Problem = err.Error()
+	}
+	return s
+}
+
 // Lookup finds a trusted identity.
 func (t *Trust) Lookup(name envelope.Name) (*Peer, bool) {
 	p, ok := t.current().peers[name]
 	return p, ok
 }
 
-// LookupKey finds a key of any trusted identity.
+// LookupKey finds a key of any trusted identity by which something new may be
+// signed: not one that is lost.
 func (t *Trust) LookupKey(id envelope.Hash) (envelope.KeyRecord, bool) {
 	r, ok := t.current().keys[id]
+	if r.Lost {
+		return envelope.KeyRecord{}, false
+	}
+	return r, ok
+}
+
+// Known finds the lost keys as well: for what is held already, and for what bears
+// a time that somebody else vouches for.
+func (t *Trust) Known() envelope.KeySource { return known{t} }
+
+type known struct{ trust *Trust }
+
+func (k known) LookupKey(id envelope.Hash) (envelope.KeyRecord, bool) {
+	r, ok := k.trust.current().keys[id]
 	return r, ok
 }
 
@@ -150,6 +203,10 @@ type AddOptions struct {
 	// Endpoint is where to dial, host:port, in place of the card's. Empty
 	// keeps what an identity that is trusted already has.
 	Endpoint string
+	// Fingerprint is that of the card, as the other operator said it. It need not
+	// be given, except for a card that Card.Supersede takes by hand only; whenever
+	// it is, it has to be the card's.
+	Fingerprint string
 	// Now is the time at which the card must be valid.
 	Now time.Time
 }
@@ -158,17 +215,25 @@ type AddOptions struct {
 // of an identity that is trusted already has to supersede the one held (see
 // Card.Supersede); the same card again changes nothing but what o says. A
 // public key or an origin of another identity is ErrConflict. Operators
-// compare the card's Fingerprint before they first add it.
+// compare the card's Fingerprint before they first add it, and must say it of a
+// card that nothing vouches for: ErrByHand.
 func (t *Trust) Add(raw []byte, o AddOptions) (*Peer, error) {
 	card, err := ParseCard(raw, o.Now)
 	if err != nil {
 		return nil, err
+	}
+	confirmed := o.Fingerprint != ""
+	if confirmed && !card.Confirms(o.Fingerprint) {
+		return nil, fmt.Errorf("card of %s: its fingerprint is %s, and another one was said; do not trust it before the two operators have compared them", card.Identity, card.Fingerprint())
 	}
 	p := &Peer{Card: card, Endpoint: o.Endpoint, Origins: slices.Clone(o.Origins), AddedAt: envelope.At(o.Now).Time}
 	err = t.change(func(v *view) error {
 		old, held := v.peers[card.Identity]
 		if held {
 			newer, err := card.Supersede(old.Card)
+			if errors.Is(err, ErrByHand) && confirmed {
+				newer, err = true, nil
+			}
 			if err != nil {
 				return err
 			}
@@ -190,7 +255,7 @@ func (t *Trust) Add(raw []byte, o AddOptions) (*Peer, error) {
 		if held && p.equal(old) {
 			return nil
 		}
-		if err := v.without(card.Identity).insert(p); err != nil {
+		if err := p.into(v.without(card.Identity)); err != nil {
 			return err
 		}
 		data, err := encodePeer(p)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,14 +28,14 @@ type Peer struct {
 	Origins []Origin
 	// AddedAt is when the identity was first trusted, in whole seconds.
 	AddedAt time.Time
-	// Past are the cards that Card has replaced and that named other logs, the
-	// newest first. What was signed in those logs is verified by them; they
-	// open no connection. At most maxPast are kept.
+	// Past are the cards of an indexer that Card has replaced, the newest first.
+	// What was signed in other logs than Card's is verified by them; they open no
+	// connection, and none of their keys counts. At most maxPast are kept.
 	Past []*Card
 }
 
 // maxPast is how many replaced cards are kept: one a year for longer than
-// evidence is kept by default.
+// evidence is kept by default, and as many as evidence holds beside the newest.
 const maxPast = 12
 
 // LogOf is the log of that origin, if the peer's card names it, or one that the
@@ -49,13 +50,33 @@ func (p *Peer) LogOf(origin string) (*Log, bool) {
 }
 
 // keepPast takes over what is known of the cards before, and the replaced one
-// itself if it named another log.
+// itself: it may name another log, and leads back to those before it. Where that
+// is too many, those go first that are of one log with the card after them.
 func (p *Peer) keepPast(old *Peer) {
 	p.Past = old.Past
-	if p.Card.Log != nil && p.Card.Log.Origin != old.Card.Log.Origin {
-		p.Past = append([]*Card{old.Card}, old.Past...)
+	if p.Card.Log == nil || p.Card.Object.ID == old.Card.Object.ID {
+		return
 	}
-	p.Past = p.Past[:min(len(p.Past), maxPast)]
+	p.Past = append([]*Card{old.Card}, old.Past...)
+	for len(p.Past) > maxPast {
+		drop := len(p.Past) - 1
+		for i := drop; i > 0; i-- {
+			if p.Past[i].Log.Origin == p.Past[i-1].Log.Origin {
+				drop = i
+				break
+			}
+		}
+		p.Past = slices.Delete(p.Past, drop, drop+1)
+	}
+}
+
+// Delegated is the trust domain whose authority has to vouch for the peer's
+// connections, because its card lists no TLS key; empty if the card does.
+func (p *Peer) Delegated() Domain {
+	if p.Card.listsTLS() {
+		return ""
+	}
+	return domainOf(p.Card.Identity)
 }
 
 // Address is where to dial the peer: the operator's word, else its card's.

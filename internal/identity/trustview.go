@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,21 +17,32 @@ import (
 
 // A view is the trust of one moment. It is never changed once it is shown.
 type view struct {
-	peers  map[envelope.Name]*Peer
-	keys   map[envelope.Hash]envelope.KeyRecord
-	owners map[Origin]envelope.Name
+	peers       map[envelope.Name]*Peer
+	keys        map[envelope.Hash]envelope.KeyRecord
+	owners      map[Origin]envelope.Name
+	authorities map[Domain]*Authority
+	anchors     map[[sha256.Size]byte]Domain // by public key
 }
 
 func newView() *view {
 	return &view{
-		peers:  make(map[envelope.Name]*Peer),
-		keys:   make(map[envelope.Hash]envelope.KeyRecord),
-		owners: make(map[Origin]envelope.Name),
+		peers:       make(map[envelope.Name]*Peer),
+		keys:        make(map[envelope.Hash]envelope.KeyRecord),
+		owners:      make(map[Origin]envelope.Name),
+		authorities: make(map[Domain]*Authority),
+		anchors:     make(map[[sha256.Size]byte]Domain),
 	}
 }
 
-// insert adds p whole, or finds its conflict and adds nothing.
-func (v *view) insert(p *Peer) error {
+// A record is what one trust file says: a *Peer or an *Authority.
+type record interface {
+	// same reports whether the other says the same.
+	same(record) bool
+	// into adds the record whole, or finds its conflict and adds nothing.
+	into(*view) error
+}
+
+func (p *Peer) into(v *view) error {
 	name := p.Card.Identity
 	if _, ok := v.peers[name]; ok {
 		return fmt.Errorf("%s stands in two files", name)
@@ -57,20 +69,35 @@ func (v *view) insert(p *Peer) error {
 
 // without is a copy of v that lacks one identity.
 func (v *view) without(name envelope.Name) *view {
-	c := &view{peers: maps.Clone(v.peers), keys: maps.Clone(v.keys), owners: maps.Clone(v.owners)}
+	c := v.clone()
 	delete(c.peers, name)
 	maps.DeleteFunc(c.keys, func(_ envelope.Hash, r envelope.KeyRecord) bool { return r.Identity == name })
 	maps.DeleteFunc(c.owners, func(_ Origin, n envelope.Name) bool { return n == name })
 	return c
 }
 
+// withoutAuthority is a copy of v that lacks the authority of one domain.
+func (v *view) withoutAuthority(d Domain) *view {
+	c := v.clone()
+	delete(c.authorities, d)
+	maps.DeleteFunc(c.anchors, func(_ [sha256.Size]byte, of Domain) bool { return of == d })
+	return c
+}
+
+func (v *view) clone() *view {
+	return &view{
+		peers: maps.Clone(v.peers), keys: maps.Clone(v.keys), owners: maps.Clone(v.owners),
+		authorities: maps.Clone(v.authorities), anchors: maps.Clone(v.anchors),
+	}
+}
+
 // A file is what is known of one trust file.
 type file struct {
 	info    fs.FileInfo
-	settled bool  // info is old enough for a later write to show in it
-	parsed  *Peer // what the file says; nil if it is bad
-	err     error // why it is bad
-	taken   *Peer // what of it is in the view: parsed, or an earlier good one
+	settled bool   // info is old enough for a later write to show in it
+	parsed  record // what the file says; nil if it is bad
+	err     error  // why it is bad
+	taken   record // what of it is in the view: parsed, or an earlier good one
 }
 
 // settling is how long after its last write a file may be written again
@@ -91,6 +118,7 @@ func (t *Trust) refresh(now time.Time) (news error) {
 		t.files = files
 		if changed {
 			t.view, t.refusals = build(files)
+			t.version++
 		}
 		err = t.refusals
 	}
@@ -115,7 +143,7 @@ func (t *Trust) scan(now time.Time) (files map[string]*file, changed bool, err e
 	files = make(map[string]*file, len(entries))
 	for _, e := range entries {
 		name := e.Name()
-		if strings.HasPrefix(name, ".") || !strings.HasSuffix(name, trustSuffix) {
+		if strings.HasPrefix(name, ".") || !strings.HasSuffix(name, trustSuffix) && !strings.HasSuffix(name, authoritySuffix) {
 			continue
 		}
 		path, old := filepath.Join(t.dir, name), t.files[name]
@@ -143,7 +171,7 @@ func readTrustFile(path string, info fs.FileInfo, statErr error, now time.Time) 
 	f := &file{info: info, err: statErr}
 	if statErr == nil {
 		f.settled = now.Sub(info.ModTime()) > settling
-		f.parsed, f.err = readPeer(path)
+		f.parsed, f.err = readRecord(path)
 	}
 	return f
 }
@@ -155,11 +183,27 @@ func (f *file) follow(old *file) (same bool) {
 	switch {
 	case f.err != nil:
 		return old.err != nil && old.err.Error() == f.err.Error()
-	case old.parsed != nil && f.parsed.equal(old.parsed):
+	case old.parsed != nil && f.parsed.same(old.parsed):
 		f.parsed = old.parsed
 		return true
 	}
 	return false
+}
+
+// readRecord reads a trust file, whose name tells what it holds.
+func readRecord(path string) (record, error) {
+	if strings.HasSuffix(path, authoritySuffix) {
+		a, err := readAuthority(path)
+		if err != nil {
+			return nil, err
+		}
+		return a, nil
+	}
+	p, err := readPeer(path)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 func readPeer(path string) (*Peer, error) {
@@ -175,6 +219,11 @@ func readPeer(path string) (*Peer, error) {
 		return nil, fmt.Errorf("%s: the file of %s is named %s", path, p.Card.Identity, want)
 	}
 	return p, nil
+}
+
+func (p *Peer) same(r record) bool {
+	q, ok := r.(*Peer)
+	return ok && p.equal(q)
 }
 
 // equal reports whether p and q would be written in the same octets.
@@ -211,15 +260,15 @@ func build(files map[string]*file) (*view, error) {
 	return v, errors.Join(problems...)
 }
 
-// take puts p into v on behalf of f, if it is there and conflicts with nothing.
-func (f *file) take(v *view, p *Peer, problems *[]error) {
+// take puts r into v on behalf of f, if it is there and conflicts with nothing.
+func (f *file) take(v *view, r record, problems *[]error) {
 	f.taken = nil
-	if p == nil {
+	if r == nil {
 		return
 	}
-	if err := v.insert(p); err != nil {
+	if err := r.into(v); err != nil {
 		*problems = append(*problems, err)
 		return
 	}
-	f.taken = p
+	f.taken = r
 }

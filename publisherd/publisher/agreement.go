@@ -21,6 +21,9 @@ type cursor struct {
 	// Reconciling is set from the moment at which the records were found to
 	// contradict the indexer's until a batch has reached the journal's head.
 	Reconciling bool `json:"reconciling,omitzero"`
+	// Listed is the root of the list by which pages were chosen last; zero if it
+	// was by prefixes.
+	Listed envelope.Hash `json:"listed,omitzero"`
 }
 
 // An offered item is one line of a batch as the publisher keeps it until the
@@ -31,6 +34,8 @@ type offered struct {
 	Op       translog.Op   `json:"op"`
 	Format   uint8         `json:"format"`
 	Revision uint64        `json:"revision"`
+
+	place *place // of a put, on its way into a batch only
 }
 
 // A pendingBatch is a batch that was sent, or was about to be.
@@ -160,7 +165,7 @@ func (a agreement) accept(ans storedAnswer, m translog.Manifest, items []offered
 	}
 	c = cursor{
 		JournalEpoch: m.JournalEpoch, Acked: m.Through, Seen: max(c.Seen, m.Through),
-		State: plan.Root(), Receipt: ans.Receipt, Pages: plan.Count(), Reconciling: c.Reconciling && m.Through < reach,
+		State: plan.Root(), Receipt: ans.Receipt, Pages: plan.Count(), Reconciling: c.Reconciling && m.Through < reach, Listed: c.Listed,
 	}
 	if err := a.writeAcked(b, m, ans.Receipt, items, decided); err != nil {
 		return c, err
@@ -173,7 +178,7 @@ func (a agreement) accept(ans storedAnswer, m translog.Manifest, items []offered
 			return c, err
 		}
 	}
-	if err := errors.Join(b.Set(treeKey(a.rel.Indexer), note), b.Delete(rowKey('A', a.rel.Series, 'b'))); err != nil {
+	if err := errors.Join(b.Set(treeKey(a.rel.Indexer), note), b.Delete(rowKey('A', a.rel.Series, 'b')), a.countReceipt(b, &ans)); err != nil {
 		return c, err
 	}
 	if err := b.Commit(); err != nil {

@@ -35,6 +35,9 @@ func (b *backoff) next(v verdict) time.Duration {
 	if shift := b.failures; !v.lasting && shift < 9 {
 		ceiling = min(ceiling, backoffBase<<shift)
 	}
+	if v.exact { // no failure: it is known when it goes on
+		return max(min(v.hint, maxLimitHint), attemptGap)
+	}
 	b.failures++
 	return max(time.Duration(b.draw(int64(ceiling)+1)), min(v.hint, maxHint), attemptGap)
 }
@@ -59,6 +62,7 @@ type verdict struct {
 	lasting bool          // only a person can change it
 	alarm   bool          // the other side is not honest, or not sound
 	session bool          // it is about the session, not about one series
+	exact   bool          // hint is neither more nor less than what has to be waited
 }
 
 // judge gives the verdict on a failure.
@@ -68,17 +72,19 @@ func judge(err error) verdict {
 	var failure *evaluate.Failure
 	var draining *Draining
 	switch {
-	case errors.Is(err, ErrProtocol), errors.As(err, &failure):
+	case errors.Is(err, ErrProtocol), errors.Is(err, ErrSplitView), errors.Is(err, ErrProbe), errors.As(err, &failure):
 		return verdict{alarm: true}
 	case errors.As(err, &draining):
 		return verdict{hint: draining.ComeBack, session: true}
+	case errors.As(err, &refused) && refused.Reason == grants.ErrLimit && refused.RetryMS > 0:
+		return verdict{hint: time.Duration(refused.RetryMS) * time.Millisecond, exact: true}
 	case errors.As(err, &refused) && refused.RetryMS > 0:
 		return verdict{hint: time.Duration(refused.RetryMS) * time.Millisecond, session: true}
 	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrDraining), errors.Is(err, ErrStopping),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return verdict{session: true}
 	case errors.As(err, &refused), errors.As(err, &reason),
-		errors.Is(err, ErrBehind), errors.Is(err, ErrRestored):
+		errors.Is(err, ErrBehind), errors.Is(err, ErrRestored), errors.Is(err, ErrClock):
 		return verdict{lasting: true}
 	}
 	return verdict{}

@@ -22,7 +22,6 @@ const (
 	defaultRescan = 5 * time.Minute
 	drainTime     = 15 * time.Second // for batches in flight at the end
 	pollConfig    = 30 * time.Second
-	renewEvery    = time.Hour // how often the certificate's age is looked at
 )
 
 // DaemonOptions are the settings of a Daemon.
@@ -44,6 +43,7 @@ type Daemon struct {
 	lookups chan chan struct{} // asks for one look at the configuration; closed when it is done
 	over    chan struct{}      // closed when Run begins to end
 	told    string             // what was logged last of the grants; owned by look
+	unkept  string             // and of renewals and alerts; owned by configure
 
 	// loopsMu guards loops and scans; only the goroutine of look adds to them.
 	loopsMu sync.Mutex
@@ -97,21 +97,19 @@ func (d *Daemon) configure(stop context.Context, group *errgroup.Group, hard con
 	var watching sync.WaitGroup
 	watching.Go(func() { w.run(stop, false, d.changed) })
 	defer watching.Wait()
-	poll := time.NewTicker(pollConfig)
-	defer poll.Stop()
-	var renewed time.Time
+	defer d.p.followFiles(stop, func() { nudge(d.changed) })()
 	var asked chan struct{}
 	for {
 		// The folder itself tells when one of the others appears.
-		for _, name := range []string{".", "grants", "sources", "trust", "revocations"} {
+		for _, name := range []string{".", "grants", "sources", "revocations"} {
 			w.folder(filepath.Join(d.p.dir, name))
 		}
-		if time.Since(renewed) >= renewEvery {
-			renewed = time.Now()
-			if _, err := d.p.local.Renew(d.p.now(), nil); err != nil {
-				d.p.log.Error("certificate", "error", err)
-			}
+		next, err := d.p.keepGrants(pollConfig)
+		if err != nil && err.Error() != d.unkept {
+			d.p.log.Error("renewals and alerts", "error", err)
 		}
+		d.unkept = textOf(err)
+		again := time.NewTimer(next)
 		d.look(stop, group, hard)
 		if asked != nil {
 			close(asked)
@@ -120,12 +118,21 @@ func (d *Daemon) configure(stop context.Context, group *errgroup.Group, hard con
 		select {
 		case <-d.changed:
 			d.each(func(l *indexerLoop) { nudge(l.anew) })
-		case <-poll.C:
+		case <-again.C:
 		case asked = <-d.lookups:
 		case <-stop.Done():
+			again.Stop()
 			return
 		}
+		again.Stop()
 	}
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // look starts the loops that are missing, and wakes all of them.
@@ -175,7 +182,7 @@ func (p *Publisher) concerned(only envelope.Name) (map[envelope.Name][]*Relation
 	}
 	names := sortedNames(byIndexer)
 	for _, v := range revoked {
-		if !v.Settled() && (only == "" || only == v.Indexer) {
+		if v.due(p.now()) && (only == "" || only == v.Indexer) {
 			names = append(names, v.Indexer)
 		}
 	}
@@ -264,7 +271,9 @@ func newIndexerLoop(name envelope.Name, log *slog.Logger) *indexerLoop {
 }
 
 // idle waits until the indexer speaks unasked, or ctx ends.
-func (s *session) idle(ctx context.Context) error {
+func (s *session) idle(ctx context.Context) error { return s.p.judged(s.rels, s.listen(ctx)) }
+
+func (s *session) listen(ctx context.Context) error {
 	f, err := s.link.Recv(ctx)
 	if err != nil {
 		return s.explain(ctx, err)
@@ -274,6 +283,10 @@ func (s *session) idle(ctx context.Context) error {
 	}
 	if x := f.GetDrain(); x != nil {
 		return &Draining{time.Duration(x.ComeBackMs) * time.Millisecond}
+	}
+	if f.GetAcknowledgements() != nil {
+		s.told = true
+		return nil // the next push hears of what
 	}
 	return s.violation("a frame that nobody asked for")
 }

@@ -20,6 +20,8 @@ type conn interface {
 	// idle waits for what the indexer says by itself, and returns it as an
 	// error; or the cause of ctx's end.
 	idle(ctx context.Context) error
+	// outdated is closed when another session is to take the place of this one.
+	outdated() <-chan struct{}
 	close()
 }
 
@@ -52,6 +54,7 @@ type indexerLoop struct {
 	told    string              // what was logged last as an error of the session
 	waiting int                 // revocations that were not settled when last looked at
 	late    string              // what was logged last as an error of a revocation
+	partial map[string]Result   // of the rounds that go on in the next session, by series
 }
 
 // A holding keeps one series out of sessions for a while.
@@ -128,10 +131,13 @@ func (l *indexerLoop) run(stop, hard context.Context) error {
 		}
 		if err == nil && len(rels) == 0 {
 			answer(l.take(), nil, l.why())
+			due := l.due()
 			select {
 			case <-l.wake:
+			case <-due.C:
 			case <-stop.Done():
 			}
+			due.Stop()
 			continue
 		}
 		if err == nil {
@@ -143,7 +149,7 @@ func (l *indexerLoop) run(stop, hard context.Context) error {
 		if stop.Err() != nil {
 			return nil
 		}
-		if !errors.Is(err, errChanged) {
+		if !replaced(err) {
 			answer(l.take(), nil, err)
 		}
 		l.wait(stop, l.after(err))
@@ -231,11 +237,25 @@ func (l *indexerLoop) attempt(stop, hard context.Context, rels []*Relationship) 
 		}
 	}(time.Now())
 	l.told = ""
+	quit, leave := context.WithCancelCause(stop)
+	var leaving sync.WaitGroup
+	leaving.Go(func() {
+		select {
+		case <-c.outdated():
+			leave(errAnew)
+		case <-quit.Done():
+		}
+	})
+	defer leaving.Wait()
+	defer leave(nil)
 	for {
-		if err := l.bring(ctx, stop, c, rels); err != nil {
+		if err := l.bring(ctx, quit, c, rels); err != nil {
+			if errors.Is(err, ErrSplitView) {
+				l.lost = err
+			}
 			return err
 		}
-		if err := l.idle(stop, c, rels); err != nil {
+		if err := l.idle(quit, c, rels); err != nil {
 			return err
 		}
 	}
@@ -253,20 +273,27 @@ func (l *indexerLoop) bring(ctx, stop context.Context, c conn, rels []*Relations
 		result, err := Result{}, stop.Err()
 		if err == nil {
 			result, err = c.bring(ctx, stop.Done(), r, sc)
-			results = append(results, result)
 			l.report(result)
+			if before, ok := l.partial[r.Series]; ok {
+				result = before.plus(result)
+			}
+			results = append(results, result)
 		}
-		if stop.Err() != nil && err != nil {
-			err = ErrStopping
+		err = ended(stop, err)
+		if errors.Is(err, errAnew) && len(rounds) > 0 {
+			l.giveBack(rounds, rels, results)
+			return err
 		}
 		if err != nil {
-			l.blame(r, err)
-			answer(rounds, results, err)
+			if !errors.Is(err, errAnew) {
+				l.blame(r, err)
+			}
+			l.answerAll(rounds, results, err)
 			return err
 		}
 		delete(l.held, r.Series)
 	}
-	answer(rounds, results, nil)
+	l.answerAll(rounds, results, nil)
 	return nil
 }
 
@@ -306,9 +333,13 @@ func (l *indexerLoop) idle(stop context.Context, c conn, rels []*Relationship) e
 	woken := errors.New("woken")
 	ctx, cancel := context.WithCancelCause(stop)
 	var waking sync.WaitGroup
+	due := l.due()
+	defer due.Stop()
 	waking.Go(func() {
 		select {
 		case <-l.wake:
+			cancel(woken)
+		case <-due.C:
 			cancel(woken)
 		case <-ctx.Done():
 		}
@@ -334,13 +365,13 @@ func (l *indexerLoop) idle(stop context.Context, c conn, rels []*Relationship) e
 
 func sameSeries(a, b []*Relationship) bool {
 	return slices.EqualFunc(a, b, func(x, y *Relationship) bool {
-		return x.Series == y.Series && x.Pair.Grant.Object.ID == y.Pair.Grant.Object.ID
+		return x.Series == y.Series && x.Pair.Grant.Object.ID == y.Pair.Grant.Object.ID && x.listed() == y.listed()
 	})
 }
 
 // after logs the end of an attempt and says how long to wait for the next.
 func (l *indexerLoop) after(err error) time.Duration {
-	if errors.Is(err, errChanged) {
+	if replaced(err) {
 		l.log.Info("session ended", "indexer", l.name, "reason", err)
 		return attemptGap
 	}

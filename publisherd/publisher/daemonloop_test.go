@@ -23,7 +23,8 @@ type testIndexer struct {
 	refuse   func(dial int) error
 	deliver  func(ctx context.Context, stop <-chan struct{}, series string) error
 	says     chan error
-	sessions int // open now
+	sessions int           // open now
+	over     chan struct{} // closed when a new session is to take the place of this one
 }
 
 func newTestIndexer(name envelope.Name, series ...string) *testIndexer {
@@ -106,6 +107,8 @@ func (c testConn) bring(ctx context.Context, stop <-chan struct{}, r *Relationsh
 	}
 	return Result{Indexer: r.Indexer, Collection: r.Collection}, err
 }
+
+func (c testConn) outdated() <-chan struct{} { return c.x.over }
 
 func (c testConn) idle(ctx context.Context) error {
 	select {

@@ -15,7 +15,16 @@
 //   - A renewed grant takes over what is held before anything is pushed under
 //     it, and a takeover whose answer was lost is resolved by asking again
 //     (TestARenewedGrantTakesTheStateOver, TestALostRebindIsResolvedByAskingAgain).
+//   - What a feed or a hash set does not list is never sent, and what left it is
+//     deleted by the push that presents the new one (TestAFeedChoosesWhatIsPushed,
+//     TestAHashSetHoldsContent).
 //   - Consent that is withdrawn counts here from the moment of its signature,
 //     and goes to the indexer before anything else
 //     (TestRevocationCountsFromTheMomentOfItsSignature, TestPushDeliversRevocationsFirst).
+//   - An indexer has to show pages that it acknowledged, drawn at random, and
+//     shows everybody the log that it shows here; else the agreement stops
+//     (TestWrongAnswersToProbesStopTheAgreement, TestASplitViewStopsTheAgreement).
+//   - What an indexer claims moves nothing before it is proven
+//     (TestALyingIndexerMovesNothing), and no session begins by a clock that was
+//     moved back (TestTheClockIsNotMovedBack).
 package publisher

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,6 +47,7 @@ type pageRow struct {
 	Revision    uint64        `json:"revision"`
 	Modified    envelope.Time `json:"modified,omitzero"` // of the last change of the fingerprint
 	Deleted     bool          `json:"deleted,omitzero"`
+	Denied      []string      `json:"denied,omitempty"` // purposes that the page itself denies, ascending
 }
 
 func urlHash(url string) [32]byte { return sha256.Sum256([]byte(url)) }
@@ -113,8 +115,8 @@ func (j journal) edit() (*edit, error) {
 }
 
 // put takes a page of a scan in: it gets a new revision if its fingerprint or
-// format is new, and only a note of its octets if it is not. It reports
-// whether there was a change.
+// format is new, or what it denies, and only a note of its octets if none is.
+// It reports whether there was a change.
 func (e *edit) put(p content.Page, now time.Time) (bool, error) {
 	h := urlHash(p.URL)
 	old, known, err := e.j.page(e.batch, h)
@@ -124,13 +126,16 @@ func (e *edit) put(p content.Page, now time.Time) (bool, error) {
 	row := pageRow{
 		URL: p.URL, Location: p.Location, Source: p.SourceHash, Digest: p.Digest, Fingerprint: p.Fingerprint,
 		Format: uint8(p.Format), Size: len(p.Payload), Revision: old.Revision, Modified: envelope.At(now),
+		Denied: deniedBy(p),
 	}
 	// Times alone make no revision, although they stand in some payloads: an
 	// indexer that has the page keeps it as it is, another gets it as it is now.
 	same := known && !old.Deleted && old.Fingerprint == row.Fingerprint && old.Format == row.Format
 	if same {
 		row.Modified = old.Modified
-		return false, e.set(h, row)
+		if slices.Equal(old.Denied, row.Denied) {
+			return false, e.set(h, row)
+		}
 	}
 	if !known || old.Deleted {
 		e.head.Pages++

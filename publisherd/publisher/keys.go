@@ -17,10 +17,16 @@ import (
 //	A series 00 'b'         pending batch
 //	A series 00 'r'         pending rebind
 //	A series 00 's' …       state tree
+//	A series 00 't' …       rows of an indexer's state that are not proven yet
 //	A series 00 'p' h       what was acknowledged of a page
+//	A series 00 'l'         what is used of the grant's limits
+//	A series 00 'n'         the number of receipts, and the last
+//	A series 00 'x'         the last alert about the end of its grant
 //	R receipt               stored answer
 //	E receipt n             leaves of the answer's n-th set
 //	T indexer               the last verified checkpoint note of its log
+//	L indexer 00 'a' series the last alarm of an agreement
+//	L indexer 00 'c'        the last comparison with its public log
 //	L indexer 00 'e' origin the tree with which a log of it ended
 func rowKey(space byte, name string, kind byte, rest ...[]byte) []byte {
 	k := make([]byte, 0, 1+len(name)+2+40)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -29,9 +30,17 @@ type Config struct {
 	// may take before it is reported, 0 means 30 s.
 	Room  durable.Room
 	Stall time.Duration
+	// Reply is how long an indexer may take for one answer; 0 means 2 minutes.
+	Reply time.Duration
+	// Rand is where random octets come from that nobody may foresee; nil means
+	// the operating system's.
+	Rand io.Reader
 	// FS is the file system of the store; nil means the operating system's.
 	// Tests set it.
 	FS durable.FS
+	// Certificate is where somebody else keeps the certificate and renews it;
+	// nil: the identity issues its own.
+	Certificate *identity.CertificateFiles
 }
 
 // A Publisher is one identity with its collections, grants and receipts. It
@@ -43,6 +52,12 @@ type Publisher struct {
 	local *identity.Local
 	trust *identity.Trust
 	store *durable.Store
+
+	reply   time.Duration // see Config
+	random  io.Reader     // see Config
+	highest highest
+	// public opens the public log of an indexer; nil compares none.
+	public func(*identity.Log) (publicLog, error)
 
 	// goroutines are the readers of streams: each ends with its stream.
 	goroutines sync.WaitGroup
@@ -74,7 +89,11 @@ func Open(c Config) (*Publisher, error) {
 	if local.Role() != identity.Publisher {
 		return nil, fmt.Errorf("the identity in %s is an %s's", c.Dir, local.Role())
 	}
-	if _, err := local.Renew(c.Now(), nil); err != nil {
+	if c.Certificate != nil {
+		if err := local.UseFiles(*c.Certificate, c.Now()); err != nil {
+			c.Log.Error("certificate", "error", err)
+		}
+	} else if _, err := local.Renew(c.Now(), nil); err != nil {
 		return nil, fmt.Errorf("certificate: %w", err)
 	}
 	trust, err := identity.OpenTrust(trustDir(c.Dir), identity.TrustOptions{
@@ -87,7 +106,8 @@ func Open(c Config) (*Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Publisher{dir: c.Dir, log: c.Log, clock: c.Now, local: local, trust: trust, store: store, edits: make(map[string]*sync.Mutex)}, nil
+	return &Publisher{dir: c.Dir, log: c.Log, clock: c.Now, local: local, trust: trust, store: store, edits: make(map[string]*sync.Mutex),
+		reply: c.Reply, random: c.Rand, public: openPublic}, nil
 }
 
 func trustDir(dir string) string { return filepath.Join(dir, "trust") }

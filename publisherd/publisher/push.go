@@ -24,9 +24,12 @@ type Result struct {
 	Deleted      int             `json:"deleted"`
 	Unchanged    uint64          `json:"unchanged"`
 	OutOfScope   int             `json:"out_of_scope"`
+	Withheld     int             `json:"withheld"` // by what the pages themselves deny
 	Refused      []RefusedItem   `json:"refused"`
 	Skipped      []SkippedItem   `json:"skipped"`
 	Receipts     []envelope.Hash `json:"receipts"`
+	Probes       int             `json:"probes"`            // pages that the indexer was asked to show
+	Unshown      []RefusedItem   `json:"unshown,omitempty"` // those that it could not
 	TreeSize     uint64          `json:"tree_size"`
 	WireOut      int64           `json:"wire_bytes_out"`
 	WireIn       int64           `json:"wire_bytes_in"`
@@ -85,6 +88,7 @@ type PushOptions struct {
 // up to date, and returns one result for each indexer and collection. A
 // relationship that fails does not hold up the others; the errors are joined.
 func (p *Publisher) Push(ctx context.Context, o PushOptions) ([]Result, error) {
+	defer p.followFiles(ctx, nil)()
 	// Withdrawn consent goes before anything else.
 	waiting, late := p.DeliverPending(ctx, o.Indexer)
 	byIndexer, err := p.live(o.Indexer)
@@ -208,32 +212,77 @@ func (p *Publisher) logSkipped(collection string, sc, before *scanned) {
 	}
 }
 
-// pushTo runs one session with one indexer over all its series.
+// maxAnew bounds how often one push begins a new session because certificate or
+// card have changed: it ends then, and what is left is for the next push.
+const maxAnew = 100
+
+// pushTo brings one indexer up to date in all its series: in one session, unless
+// another has to take its place between two batches.
 func (p *Publisher) pushTo(ctx context.Context, rels []*Relationship, scans map[string]*scanned) ([]Result, error) {
+	var all []Result
+	var errs []error
+	for range maxAnew {
+		results, failed, cut := p.pushOnce(ctx, rels, scans)
+		errs = append(errs, failed...)
+		if n := len(all); n > 0 && len(results) > 0 { // the series that was cut goes on
+			results[0] = all[n-1].plus(results[0])
+			all = all[:n-1]
+		}
+		all = append(all, results...)
+		if !cut {
+			return all, errors.Join(errs...)
+		}
+		rels = rels[len(results)-1:]
+		p.log.Info("session ended", "indexer", rels[0].Indexer, "reason", errAnew)
+	}
+	return all, errors.Join(append(errs, fmt.Errorf("%s: %w", rels[0].Indexer, errAnew))...)
+}
+
+// pushOnce runs one session. When it is cut the last result is of a series that
+// is not at its head, and what else was to be brought is left.
+func (p *Publisher) pushOnce(ctx context.Context, rels []*Relationship, scans map[string]*scanned) (all []Result, errs []error, cut bool) {
 	start := time.Now()
 	s, err := p.dial(ctx, rels)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", rels[0].Indexer, err)
+		return nil, []error{fmt.Errorf("%s: %w", rels[0].Indexer, err)}, false
 	}
 	defer s.close()
 	dialled := time.Since(start)
-	var all []Result
-	var errs []error
 	for i, r := range rels {
-		result, err := s.bring(ctx, nil, r, scans[r.Collection])
+		result, err := s.bring(ctx, s.outdated(), r, scans[r.Collection])
 		if i == 0 {
 			result.Seconds += dialled.Seconds()
 		}
 		all = append(all, result)
-		var refused *Refused
-		switch {
-		case errors.As(err, &refused): // of this series: the session goes on
+		if errors.Is(err, ErrStopping) {
+			return all, errs, true
+		}
+		if err != nil {
 			errs = append(errs, err)
-		case err != nil:
-			return all, errors.Join(append(errs, err)...)
+		}
+		var refused *Refused
+		if err != nil && (!errors.As(err, &refused) || s.lost.Load() != nil) {
+			return all, errs, false // not of this series alone
 		}
 	}
-	return all, errors.Join(errs...)
+	if err := p.judged(rels, s.agreedLog()); err != nil {
+		errs = append(errs, err)
+	}
+	return all, errs, false
+}
+
+// plus is r and what next did behind it, for the same series.
+func (r Result) plus(next Result) Result {
+	next.Sent += r.Sent
+	next.Deleted += r.Deleted
+	next.Refused = append(r.Refused, next.Refused...)
+	next.Receipts = append(r.Receipts, next.Receipts...)
+	next.Unchanged -= min(next.Unchanged, uint64(r.Sent)) // sent by this push, if not by this session
+	next.WireOut, next.WireIn = r.WireOut+next.WireOut, r.WireIn+next.WireIn
+	next.Seconds += r.Seconds
+	next.Probes += r.Probes
+	next.Unshown = append(r.Unshown, next.Unshown...)
+	return next
 }
 
 // bring pushes one series over the session. When stop is closed it ends, with
@@ -263,11 +312,17 @@ func (s *session) bring(ctx context.Context, stop <-chan struct{}, r *Relationsh
 	if err == nil {
 		err = s.follow(r, &result)
 	}
+	if err == nil {
+		err = s.probe(ctx, agreement{s.p.store, r}, sc.col, &result)
+	}
+	if err == nil && len(result.Unshown) == 0 {
+		err = s.p.calm(r)
+	}
 	result.acked = nil
 	result.WireOut, result.WireIn = s.wire.out.Swap(0), s.wire.in.Swap(0)
 	result.Seconds = time.Since(start).Seconds()
 	if err != nil {
-		return result, fmt.Errorf("%s, collection %s: %w", r.Indexer, r.Collection, err)
+		return result, s.p.judged([]*Relationship{r}, fmt.Errorf("%s, collection %s: %w", r.Indexer, r.Collection, err))
 	}
 	return result, nil
 }

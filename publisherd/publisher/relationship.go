@@ -21,7 +21,7 @@ import (
 )
 
 // A Relationship is one agreement as the publisher keeps it: one indexer, one
-// collection, the grant and policy in force, and the two secrets that blind
+// collection, the grant, policy and feed in force, and the two secrets that blind
 // what the public log says of them. It is a file grants/SERIES.json, readable
 // by its owner only.
 type Relationship struct {
@@ -31,6 +31,9 @@ type Relationship struct {
 	LeafKey    translog.LeafKey
 	Relation   [32]byte // blinds the subject of log objects
 	Pair       grants.Pair
+	Feed       *grants.Feed // the newest of the series; nil if there never was one
+	Statements []*Statement // that the grant was drawn from
+	Renewal    *Renewal     // nil if nothing renews the grant by itself
 
 	revocations []*Revocation // those that reach a grant of the series
 }
@@ -38,12 +41,15 @@ type Relationship struct {
 // relationshipFile is the file's form.
 type relationshipFile struct {
 	Collection string         `json:"collection"`
+	Feed       jsontext.Value `json:"feed,omitzero"`
 	Grant      jsontext.Value `json:"grant"`
 	Indexer    envelope.Name  `json:"indexer"`
 	LeafKey    hexBytes       `json:"leaf_key"`
 	Policy     jsontext.Value `json:"policy"`
 	Relation   hexBytes       `json:"relation"`
+	Renewal    *Renewal       `json:"renewal,omitzero"`
 	Series     string         `json:"series"`
+	Statements []*Statement   `json:"statements,omitempty"`
 }
 
 // hexBytes is 32 octets in hex.
@@ -124,16 +130,21 @@ func newRelationship(indexer envelope.Name, collection string) (*Relationship, e
 }
 
 func (r *Relationship) write(dir string) error {
-	b, err := json.Marshal(relationshipFile{
+	f := relationshipFile{
 		Collection: r.Collection, Grant: r.Pair.Grant.Object.Raw, Indexer: r.Indexer, LeafKey: hexBytes(r.LeafKey),
-		Policy: r.Pair.Policy.Object.Raw, Relation: hexBytes(r.Relation), Series: r.Series,
-	}, jsontext.WithIndent("  "))
+		Policy: r.Pair.Policy.Object.Raw, Relation: hexBytes(r.Relation), Renewal: r.Renewal, Series: r.Series, Statements: r.Statements,
+	}
+	objects := []*envelope.Object{r.Pair.Grant.Object, r.Pair.Policy.Object}
+	if r.Feed != nil {
+		f.Feed, objects = r.Feed.Object.Raw, append(objects, r.Feed.Object)
+	}
+	b, err := json.Marshal(f, jsontext.WithIndent("  "))
 	if err != nil {
 		return err
 	}
 	// The objects are kept by id as well: receipts name them for as long as
 	// they are kept, and a renewal takes their place in the series' file.
-	for _, o := range []*envelope.Object{r.Pair.Grant.Object, r.Pair.Policy.Object} {
+	for _, o := range objects {
 		if err := durable.WriteFile(objectPath(dir, o.ID), o.Raw, 0o644); err != nil {
 			return err
 		}
@@ -193,9 +204,21 @@ func readSeries(dir, series string) (*Relationship, error) {
 	if f.Series != series || pair.Grant.Body.Series != series {
 		return nil, fmt.Errorf("grant %s: the file speaks of series %q", series, f.Series)
 	}
+	var feed *grants.Feed
+	if f.Feed != nil {
+		if err := f.Feed.Canonicalize(); err != nil {
+			return nil, fmt.Errorf("grant %s: %w", series, err)
+		}
+		if feed, err = grants.ReadFeed(f.Feed); err != nil {
+			return nil, fmt.Errorf("grant %s: feed: %w", series, err)
+		}
+	}
+	if pair.Grant.Body.Scope.Type == grants.InFeed && feed == nil {
+		return nil, fmt.Errorf("grant %s: it is for a feed, and the file holds none", series)
+	}
 	return &Relationship{
 		Series: f.Series, Indexer: f.Indexer, Collection: f.Collection,
-		LeafKey: translog.LeafKey(f.LeafKey), Relation: f.Relation, Pair: pair,
+		LeafKey: translog.LeafKey(f.LeafKey), Relation: f.Relation, Pair: pair, Feed: feed, Statements: f.Statements, Renewal: f.Renewal,
 	}, nil
 }
 

@@ -1,6 +1,9 @@
 package publisher
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
@@ -12,10 +15,18 @@ import (
 // stays as it is.
 type RenewRequest struct {
 	Prefixes []string
+	List     *List // in place of the present scope, prefixes included
 	Purposes grants.Purposes
 	Terms    *grants.PolicyTerms
 	Lifetime time.Duration
+	// Statements take the place of those that the grant was drawn from. Without
+	// them, those are read again, and have to allow what is granted still.
+	Statements []*Statement
+	Of         envelope.Hash // the grant to be renewed, where a later one must not be
 }
+
+// errOvertaken is returned where the grant to be renewed is not the newest.
+var errOvertaken = errors.New("the grant was renewed already")
 
 // RenewGrant signs the next grant of a series, with its policy, in place of
 // the one in force, which may have expired. Leaf key and relation stay: the
@@ -26,9 +37,17 @@ func RenewGrant(dir, id string, q RenewRequest, now time.Time) (*Relationship, [
 	if err != nil {
 		return nil, nil, err
 	}
+	unlock, err := lockGrants(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer unlock()
 	rel, err := FindGrant(dir, id)
 	if err != nil {
 		return nil, nil, err
+	}
+	if !q.Of.IsZero() && rel.Pair.Grant.Object.ID != q.Of {
+		return nil, nil, errOvertaken
 	}
 	for _, v := range rel.revocations {
 		if v.Signed.Body.Disposition == grants.DispositionDelete && v.Signed.ReachesWhole(rel.Pair.Grant) {
@@ -45,11 +64,37 @@ func RenewGrant(dir, id string, q RenewRequest, now time.Time) (*Relationship, [
 	if err := q.apply(&draft); err != nil {
 		return nil, nil, err
 	}
+	if err := rel.restate(&draft, q.Statements); err != nil {
+		return nil, nil, err
+	}
 	if err := checkIssue(dir, rel, draft.Scope, now); err != nil {
 		return nil, nil, err
 	}
-	warnings, err := rel.issue(dir, draft, local)
+	warnings, err := rel.issue(dir, draft, q.List, local)
 	return rel, warnings, err
+}
+
+// restate narrows a draft by the statements on which it rests, as they are now.
+// One that denies, or allows no more, what is to be granted ends the renewal.
+func (r *Relationship) restate(d *grants.Draft, anew []*Statement) error {
+	if anew == nil {
+		for _, old := range r.Statements {
+			s, err := ReadStatement(old.File)
+			if err != nil {
+				return &Refused{Reason: grants.ErrPolicy, Detail: fmt.Sprintf("the grant rests on %s, which cannot be read (%v); name it anew by --from-policy", old.File, err)}
+			}
+			anew = append(anew, s)
+		}
+	}
+	granted, terms, err := byStatements(anew, d.Purposes, d.Terms, d.Scope)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(granted, d.Purposes) {
+		return &Refused{Reason: grants.ErrPurpose, Detail: fmt.Sprintf("of %v, the statements on which the grant rests allow %v now", d.Purposes, granted)}
+	}
+	d.Terms, r.Statements = terms, anew
+	return nil
 }
 
 // apply puts what is asked for in the place of what was.
@@ -64,6 +109,9 @@ func (q *RenewRequest) apply(d *grants.Draft) error {
 		}
 		d.Scope.Prefixes = scope.Prefixes
 		d.Terms.Scope = nil
+	}
+	if q.List != nil {
+		d.Scope, d.Terms.Scope = q.List.Scope, nil
 	}
 	if len(q.Purposes) > 0 {
 		// What the policy allows and denies follows the purposes.

@@ -28,7 +28,9 @@ type Revocation struct {
 	Indexer          envelope.Name
 	Signed           *grants.Revocation
 	Delivered        envelope.Time     // when the indexer first answered; zero if it did not yet
+	Asked            envelope.Time     // when it answered last
 	Acknowledgements []Acknowledgement // evaluated
+	Disputed         bool              // the last answer did not hold, or acknowledged less than it has to
 }
 
 // An Acknowledgement is one that was evaluated (UZPIF-OI 12.6.1), with all that
@@ -55,7 +57,9 @@ type Acknowledgement struct {
 // revocationFile is the file's form.
 type revocationFile struct {
 	Acknowledgements []Acknowledgement `json:"acknowledgements"`
+	Asked            envelope.Time     `json:"asked,omitzero"`
 	Delivered        envelope.Time     `json:"delivered,omitzero"`
+	Disputed         bool              `json:"disputed,omitzero"`
 	Indexer          envelope.Name     `json:"indexer"`
 	Revocation       jsontext.Value    `json:"revocation"`
 }
@@ -77,7 +81,7 @@ func (v *Revocation) acknowledged(series string, d translog.Decision) bool {
 // Settled reports whether nothing more is to come: the indexer has answered,
 // and where pages are to be deleted, each series that was stopped is.
 func (v *Revocation) Settled() bool {
-	if v.Delivered.IsZero() {
+	if v.Delivered.IsZero() || v.Disputed {
 		return false
 	}
 	for _, a := range v.Acknowledgements {
@@ -88,12 +92,32 @@ func (v *Revocation) Settled() bool {
 	return true
 }
 
+// Pages that may stay until the end of their retention are asked after once a
+// day, until the indexer says that they are gone, for as long as a year.
+const (
+	askAgain = 24 * time.Hour
+	askUntil = 366 * 24 * time.Hour
+)
+
+// due reports whether the indexer is to be asked at now.
+func (v *Revocation) due(now time.Time) bool {
+	if !v.Settled() {
+		return true
+	}
+	if v.Signed.Body.Disposition != grants.DispositionRetention || now.Before(v.Asked.Add(askAgain)) || now.After(v.Delivered.Add(askUntil)) {
+		return false
+	}
+	return v.open()
+}
+
 func revocationPath(dir string, id envelope.Hash) string {
 	return filepath.Join(dir, "revocations", hex.EncodeToString(id[:])+".json")
 }
 
 func (v *Revocation) write(dir string) error {
-	f := revocationFile{Acknowledgements: v.Acknowledgements, Delivered: v.Delivered, Indexer: v.Indexer, Revocation: v.Signed.Object.Raw}
+	f := revocationFile{
+		Acknowledgements: v.Acknowledgements, Asked: v.Asked, Delivered: v.Delivered, Disputed: v.Disputed, Indexer: v.Indexer, Revocation: v.Signed.Object.Raw,
+	}
 	if f.Acknowledgements == nil {
 		f.Acknowledgements = []Acknowledgement{}
 	}
@@ -124,7 +148,9 @@ func readRevocation(path string) (*Revocation, error) {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	v := &Revocation{Indexer: f.Indexer, Signed: new(grants.Revocation), Delivered: f.Delivered, Acknowledgements: f.Acknowledgements}
+	v := &Revocation{
+		Indexer: f.Indexer, Signed: new(grants.Revocation), Asked: f.Asked, Delivered: f.Delivered, Disputed: f.Disputed, Acknowledgements: f.Acknowledgements,
+	}
 	v.Signed.Object, err = envelope.Parse(f.Revocation)
 	if err == nil {
 		err = v.Signed.Object.DecodeBody(&v.Signed.Body)

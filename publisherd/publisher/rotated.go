@@ -37,7 +37,7 @@ func logOf(peer *identity.Peer, note []byte) (*identity.Log, error) {
 // session's tree was seen, and keeps the end of that one with the new note.
 func (s *session) continueLog(c evaluate.Continuation) error {
 	log := s.peer.Card.Log
-	tree, end, err := evaluate.Continue(s.tree, c, log.VKey, log.Origin, s.p.trust, s.name())
+	tree, end, err := evaluate.Continue(s.tree, c, log.VKey, log.Origin, s.p.trust.Known(), s.name())
 	if err != nil {
 		return s.violation("its log does not continue the one that was seen before: %v", err)
 	}

@@ -1,16 +1,18 @@
 package publisher
 
 import (
+	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
+	grpcbackoff "google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/peer"
@@ -35,11 +37,17 @@ const (
 	silence      = 42 * time.Second
 )
 
+// replyTime is how long one answer of an indexer may take.
+func (p *Publisher) replyTime() time.Duration { return cmp.Or(p.reply, replyTimeout) }
+
 // maxMessage is the largest message accepted from an indexer.
 const maxMessage = 4 << 20
 
 // ErrUnavailable is returned when the indexer cannot be reached.
 var ErrUnavailable = errors.New("the indexer cannot be reached")
+
+// ErrNoAnswer is returned when the indexer lets the time for an answer pass.
+var ErrNoAnswer = errors.New("the indexer did not answer in time")
 
 // Refused is what the other side, or this side on its owner's behalf, does not
 // allow. Reason is one of the codes of package grants.
@@ -60,7 +68,7 @@ func (r *Refused) Unwrap() error { return r.Reason }
 
 // refusedBy is a fault that the indexer sent.
 func refusedBy(f *oiv1.Fault) error {
-	return &Refused{Reason: grants.Reason(f.Reason), Detail: f.Detail, RetryMS: f.RetryMs}
+	return &Refused{Reason: grants.Reason(clean(f.Reason)), Detail: clean(f.Detail), RetryMS: f.RetryMs}
 }
 
 // ErrProtocol is returned when the indexer says what the protocol does not
@@ -82,12 +90,20 @@ type session struct {
 	link    *frames
 	ended   chan struct{} // the writing goroutine has ended
 	cancel  context.CancelCauseFunc
+	watched sync.WaitGroup
+	anew    chan struct{}         // closed when another session is to take its place
+	lost    atomic.Pointer[error] // why watch has ended it
 	welcome *oiv1.Welcome
 	tree    translog.Tree // the newest verified tree of the indexer's log
 	note    []byte
 	held    map[string]*oiv1.CollectionState // by series
 	reach   uint64                           // the head that the push under way is to reach
 	refused map[string]error                 // series that the indexer did not admit
+	told    bool                             // the indexer said by itself that a deletion is done
+	probing probing
+
+	compared chan struct{}      // closed when the first comparison with the public log is done
+	hurry    context.CancelFunc // ends it
 }
 
 // counter counts what a connection carries, TLS included.
@@ -110,54 +126,6 @@ func (c countedConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// handshake keeps what gRPC reports only as text: the error of the TLS
-// handshake, and whether the other side ever said a word behind it. In TLS 1.3
-// the server judges our certificate after our handshake is complete, so that
-// its refusal looks like any broken connection, except that nothing came.
-type handshake struct {
-	credentials.TransportCredentials
-	err      atomic.Pointer[error]
-	complete atomic.Bool
-	heard    atomic.Bool
-}
-
-// heardConn notes that something was read.
-type heardConn struct {
-	net.Conn
-	heard *atomic.Bool
-}
-
-func (c heardConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if n > 0 && !c.heard.Load() {
-		c.heard.Store(true)
-	}
-	return n, err
-}
-
-// explain makes of an error in the beginning of a connection what it means.
-func (h *handshake) explain(err error) error {
-	if tlsErr := h.err.Load(); tlsErr != nil {
-		return classifyHandshake(*tlsErr)
-	}
-	if h.complete.Load() && !h.heard.Load() && errors.Is(err, ErrUnavailable) {
-		return &Refused{Reason: grants.ErrUnknownPeer, Detail: "the indexer hung up before its first word: it does not trust this identity or its certificate; give its operator the card"}
-	}
-	return err
-}
-
-func (h *handshake) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	conn, info, err := h.TransportCredentials.ClientHandshake(ctx, authority, raw)
-	if err != nil {
-		h.err.Store(&err)
-		return conn, info, err
-	}
-	h.complete.Store(true)
-	return heardConn{conn, &h.heard}, info, nil
-}
-
-func (h *handshake) Clone() credentials.TransportCredentials { return h }
-
 // dial opens a session to an indexer and brings it to the point where batches
 // may be sent: hello, welcome, announcement, result. Nothing about the
 // publisher's pages is said before the indexer's identity and its log's
@@ -168,6 +136,7 @@ func (h *handshake) Clone() credentials.TransportCredentials { return h }
 // of those that were left out.
 func (p *Publisher) dial(ctx context.Context, rels []*Relationship) (*session, error) {
 	s, err := p.dialOnce(ctx, rels)
+	err = p.judged(rels, err)
 	var refused *announcementRefused
 	if !errors.As(err, &refused) {
 		return s, err
@@ -185,19 +154,28 @@ func (p *Publisher) dial(ctx context.Context, rels []*Relationship) (*session, e
 		p.log.Error("series refused", "indexer", rels[0].Indexer, "series", series, "error", why)
 	}
 	if s, err = p.dialOnce(ctx, rest); err != nil {
-		return nil, err
+		return nil, p.judged(rest, err)
 	}
 	s.refused = refused.series
 	return s, nil
 }
 
 func (p *Publisher) dialOnce(ctx context.Context, rels []*Relationship) (_ *session, err error) {
+	if err := p.checkClock(); err != nil {
+		return nil, err
+	}
 	who, ok := p.trust.Lookup(rels[0].Indexer)
 	if !ok {
 		return nil, &Refused{Reason: grants.ErrUnknownPeer, Detail: "import its card with trust add"}
 	}
-	s := &session{p: p, peer: who, rels: rels, wire: new(counter), ended: make(chan struct{}), held: make(map[string]*oiv1.CollectionState), reach: math.MaxUint64}
+	if err := p.presentable(); err != nil {
+		return nil, err
+	}
+	s := &session{p: p, peer: who, rels: rels, wire: new(counter), ended: make(chan struct{}), anew: make(chan struct{}), held: make(map[string]*oiv1.CollectionState), reach: math.MaxUint64}
 	if s.tree, s.note, err = p.logTree(who.Card.Identity); err != nil {
+		return nil, err
+	}
+	if err := p.recheck(ctx, who, s.tree, s.note); err != nil {
 		return nil, err
 	}
 	var hs *handshake
@@ -205,6 +183,7 @@ func (p *Publisher) dialOnce(ctx context.Context, rels []*Relationship) (_ *sess
 		return nil, err
 	}
 	ctx, s.cancel = context.WithCancelCause(ctx)
+	s.watched.Go(func() { s.watch(ctx, hs) })
 	stream, err := s.open(ctx)
 	if err == nil {
 		err = s.begin(ctx, stream)
@@ -220,13 +199,15 @@ func (p *Publisher) dialOnce(ctx context.Context, rels []*Relationship) (_ *sess
 // connect prepares a connection to an indexer, whose octets wire counts.
 // Nothing is dialled before the first call on it.
 func (p *Publisher) connect(who *identity.Peer, wire *counter) (*grpc.ClientConn, *handshake, error) {
-	hs := &handshake{TransportCredentials: credentials.NewTLS(p.clientTLS(who.Card.Identity))}
+	hs := new(handshake)
+	hs.TransportCredentials = credentials.NewTLS(identity.ClientConfig(hs.certificate(p.local), p.trust, identity.Indexer, who.Card.Identity, p.now))
 	conn, err := grpc.NewClient("passthrough:///"+who.Address(),
 		grpc.WithTransportCredentials(hs),
 		grpc.WithContextDialer(wire.dialTCP),
 		grpc.WithUserAgent("publisherd"),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: grpcbackoff.DefaultConfig, MinConnectTimeout: min(dialTimeout, p.replyTime())}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: heartbeat, Timeout: 10 * time.Second}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 	)
@@ -273,15 +254,20 @@ func (s *session) close() {
 	}
 	<-s.ended
 	s.cancel(link.ErrClosed)
+	s.watched.Wait()
 	s.conn.Close()
 }
 
 // next returns the indexer's next frame within the reply time; a Fault becomes
 // a Refused, and a Drain is an error that says to come back.
 func (s *session) next(ctx context.Context) (*oiv1.IndexerFrame, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, replyTimeout, errors.New("the indexer did not answer in time"))
+	ctx, cancel := context.WithTimeoutCause(ctx, s.p.replyTime(), fmt.Errorf("%w: %s, within %s", ErrNoAnswer, s.name(), s.p.replyTime()))
 	defer cancel()
 	f, err := s.link.Recv(ctx)
+	for err == nil && f.GetAcknowledgements() != nil {
+		s.told = true // the next push hears of what
+		f, err = s.link.Recv(ctx)
+	}
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
@@ -296,6 +282,9 @@ func (s *session) next(ctx context.Context) (*oiv1.IndexerFrame, error) {
 
 // explain tells a broken stream from an end that this side wanted.
 func (s *session) explain(ctx context.Context, err error) error {
+	if lost := s.lost.Load(); lost != nil {
+		return *lost
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -318,6 +307,7 @@ func (s *session) begin(ctx context.Context, stream grpc.ClientStream) error {
 	if err := s.checkWelcome(); err != nil {
 		return err
 	}
+	s.compareLog(ctx)
 	exporter, err := exporterOf(stream.Context())
 	if err != nil {
 		return err
@@ -408,20 +398,4 @@ func exporterOf(ctx context.Context) ([32]byte, error) {
 	}
 	copy(out[:], b)
 	return out, nil
-}
-
-// clientTLS is the configuration for the session with one indexer.
-func (p *Publisher) clientTLS(want envelope.Name) *tls.Config {
-	return identity.ClientConfig(p.local.Certificate, p.trust, identity.Indexer, want, p.now)
-}
-
-// classifyHandshake tells a peer that is not who it should be from a network
-// that does not work.
-func classifyHandshake(err error) error {
-	for _, e := range []error{identity.ErrUnknownPeer, identity.ErrWrongPeer, identity.ErrRole, identity.ErrPeerKey, identity.ErrCertificate, identity.ErrValidity} {
-		if errors.Is(err, e) {
-			return &Refused{Reason: grants.ErrUnknownPeer, Detail: err.Error()}
-		}
-	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // announce presents the grants of the session's series, and takes in what the
-// indexer holds of each. A grant or policy that the indexer has is named in
+// indexer holds of each. A grant, policy or feed that the indexer has is named in
 // the announcement and not sent again.
 func (s *session) announce(ctx context.Context, exporter [32]byte) error {
 	frame, err := s.announcement(exporter)
@@ -58,7 +58,7 @@ func (r *announcementRefused) Unwrap() error { return &r.Refused }
 // refusedAnnouncement joins the reasons of a refused announcement.
 func (s *session) refusedAnnouncement(all []*oiv1.Refusal) error {
 	r := &announcementRefused{series: make(map[string]error, len(all))}
-	r.Reason = grants.Reason(all[0].Reason)
+	r.Reason = grants.Reason(clean(all[0].Reason))
 	byGrant := make(map[string]string, len(s.rels))
 	for _, rel := range s.rels {
 		id := rel.Pair.Grant.Object.ID
@@ -71,10 +71,10 @@ func (s *session) refusedAnnouncement(all []*oiv1.Refusal) error {
 			series = byGrant[string(x.GrantId)]
 		}
 		if series != "" {
-			r.series[series] = &Refused{Reason: grants.Reason(x.Reason), Detail: x.Detail}
+			r.series[series] = &Refused{Reason: grants.Reason(clean(x.Reason)), Detail: clean(x.Detail)}
 		}
 		if i < 8 {
-			details = append(details, strings.TrimSpace(fmt.Sprintf("%s %s: %s", series, x.Reason, x.Detail)))
+			details = append(details, strings.TrimSpace(fmt.Sprintf("%s %s: %s", clean(series), clean(x.Reason), clean(x.Detail))))
 		}
 	}
 	if len(all) > len(details) {
@@ -94,7 +94,7 @@ func (s *session) announcement(exporter [32]byte) (*oiv1.Announce, error) {
 	body := grants.AnnouncementBody{Exporter: grants.Binding(exporter), Nonce: grants.Binding(s.welcome.Nonce), Publisher: s.p.local.Name()}
 	for _, r := range s.rels {
 		g, pol := r.Pair.Grant, r.Pair.Policy
-		if err := ahead(seen[r.Series], g.Object, pol.Object); err != nil {
+		if err := ahead(seen[r.Series], g.Object, pol.Object, r.feed()); err != nil {
 			return nil, fmt.Errorf("series %s: %w", r.Series, err)
 		}
 		holdsGrant := holds(seen[r.Series].GetGrant(), g.Object)
@@ -107,10 +107,13 @@ func (s *session) announcement(exporter [32]byte) (*oiv1.Announce, error) {
 		if !holds(seen[r.Series].GetPolicy(), pol.Object) {
 			frame.Policies = append(frame.Policies, pol.Object.Raw)
 		}
+		if f := r.feed(); f != nil && !holds(seen[r.Series].GetFeed(), f.Object) {
+			frame.Feeds = append(frame.Feeds, f.Object.Raw)
+		}
 		body.Grants = append(body.Grants, g.Object.ID)
 		body.Policies = append(body.Policies, pol.Object.ID)
 		body.Requests = append(body.Requests, grants.Request{
-			Actions: []grants.Action{grants.Discover, grants.Refresh}, Purposes: g.Body.Purposes, Scope: g.Body.Scope, Series: r.Series,
+			Actions: []grants.Action{grants.Discover, grants.Refresh}, Purposes: g.Body.Purposes, Scope: g.Body.Scope.Brief(), Series: r.Series,
 		})
 	}
 	// Lists stand in ascending order; relationships are sorted by series.
@@ -138,11 +141,16 @@ func holds(at *oiv1.Position, o *envelope.Object) bool {
 var ErrRestored = errors.New("the indexer has seen a later grant of this series than is stored here")
 
 // ahead checks that what will be announced is not older than what was seen.
-func ahead(seen *oiv1.SeriesSeen, grant, policy *envelope.Object) error {
-	for _, x := range []struct {
+func ahead(seen *oiv1.SeriesSeen, grant, policy *envelope.Object, feed *grants.Feed) error {
+	type presented struct {
 		at *oiv1.Position
 		o  *envelope.Object
-	}{{seen.GetGrant(), grant}, {seen.GetPolicy(), policy}} {
+	}
+	all := []presented{{seen.GetGrant(), grant}, {seen.GetPolicy(), policy}}
+	if feed != nil {
+		all = append(all, presented{seen.GetFeed(), feed.Object})
+	}
+	for _, x := range all {
 		if x.at == nil || holds(x.at, x.o) {
 			continue
 		}

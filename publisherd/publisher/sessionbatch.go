@@ -3,6 +3,7 @@ package publisher
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/proto"
@@ -31,7 +32,8 @@ type draft struct {
 	frame                []byte
 	itemsBytes, rawBytes int
 	through              uint64 // the journal was read up to here
-	last                 bool   // nothing is left behind it
+	last                 bool   // nothing is left behind it, or may go today
+	spent                bool   // a limit of the grant stands in the way of the rest
 	alone                *alone // set for a page alone, in place of frame
 }
 
@@ -43,12 +45,15 @@ type drafter struct {
 	p       *Publisher
 	journal journal
 	agreed  agreement
+	members *members
 	source  reader
 	cache   *payloads
 	encoder *zstd.Encoder
 	limits  *oiv1.Limits
 	target  uint64 // the journal's head when the push began
 	report  *Result
+	pace    pacer
+	resend  map[[32]byte]bool // pages that are offered whatever is known of them
 
 	raw []byte        // reused
 	one chan struct{} // holds a token while a page alone is in hand
@@ -77,6 +82,7 @@ func (d *drafter) run(ctx context.Context, from uint64, out chan<- *draft) error
 // next reads the journal from revision from on and fills one draft.
 func (d *drafter) next(ctx context.Context, from uint64) (*draft, error) {
 	dr := &draft{through: d.target, last: true}
+	d.pace.pages = 0
 	var wire oiv1.Items
 	var payload [][]byte
 	size, previous := 0, from
@@ -90,9 +96,11 @@ func (d *drafter) next(ctx context.Context, from uint64) (*draft, error) {
 		if err != nil || it == nil {
 			return err == nil, err
 		}
+		if it.Op == translog.OpTombstone {
+			row = pageRow{URL: row.URL, Revision: row.Revision, Deleted: true}
+		}
 		alone := !row.Deleted && uint64(row.Size) > d.maxShared()
-		if len(dr.items) > 0 && (alone || size+row.Size > d.maxBytes() || len(dr.items) >= d.maxItems()) {
-			dr.last, dr.through = false, row.Revision-1 // what was passed over is not looked at again
+		if d.ends(dr, row, size, alone) {
 			return false, nil
 		}
 		body, err := d.body(ctx, h, row, alone)
@@ -105,9 +113,12 @@ func (d *drafter) next(ctx context.Context, from uint64) (*draft, error) {
 			wi.Modified = row.Modified.Unix()
 		}
 		wire.Items = append(wire.Items, wi)
+		if p := it.place; p != nil {
+			wi.ScopePath, wi.ScopeIndex = &oiv1.Path{Hashes: slicesOf(p.hashes)}, p.index
+		}
 		previous = it.Revision
 		payload = append(payload, body)
-		size += len(body) + len(it.URL) + 24
+		size += len(body) + len(it.URL) + it.place.octets() + 24
 		if alone {
 			dr.last, dr.through = false, it.Revision
 			return false, d.setAlone(dr, &wire, body)
@@ -157,14 +168,33 @@ func (d *drafter) item(r durable.Reader, h [32]byte, row pageRow) (*offered, err
 		d.report.OutOfScope++
 		return nil, nil
 	}
-	if known && envelope.Hash(held.Digest) == row.Digest && held.Format == row.Format {
+	place, ok := d.members.lookup(row.URL, row.Digest)
+	if !ok {
+		d.report.OutOfScope++
+		if !known {
+			return nil, nil
+		}
+		return &offered{URL: row.URL, Op: translog.OpTombstone, Format: held.Format, Revision: row.Revision}, nil
+	}
+	if row.denies(d.agreed.rel.Pair.Grant.Body.Purposes) {
+		d.report.Withheld++
+		if !known {
+			return nil, nil
+		}
+		return &offered{URL: row.URL, Op: translog.OpTombstone, Format: held.Format, Revision: row.Revision}, nil
+	}
+	if known && envelope.Hash(held.Digest) == row.Digest && held.Format == row.Format && !d.resend[h] {
 		return nil, nil
 	}
 	if uint64(row.Size) > d.maxPage() {
 		d.report.refuse(row.URL, string(grants.ErrOversize))
 		return nil, nil
 	}
-	return &offered{URL: row.URL, Digest: row.Digest, Op: translog.OpPut, Format: row.Format, Revision: row.Revision}, nil
+	if d.pace.never(row.Size) {
+		d.report.refuse(row.URL, string(grants.ErrLimit))
+		return nil, nil
+	}
+	return &offered{URL: row.URL, Digest: row.Digest, Op: translog.OpPut, Format: row.Format, Revision: row.Revision, place: place}, nil
 }
 
 // body finds the payload of a row that is to be offered. None means that its
@@ -196,7 +226,7 @@ func (d *drafter) fetch(ctx context.Context, h [32]byte, row pageRow) ([]byte, e
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if err == nil && p.URL == row.URL && envelope.Hash(p.Digest) == row.Digest {
+	if err == nil && p.URL == row.URL && envelope.Hash(p.Digest) == row.Digest && slices.Equal(deniedBy(p), row.Denied) {
 		return p.Payload, nil
 	}
 	var now *content.Page
@@ -204,6 +234,14 @@ func (d *drafter) fetch(ctx context.Context, h [32]byte, row pageRow) ([]byte, e
 		now = &p
 	}
 	return nil, d.journal.again(h, now, d.p.now())
+}
+
+func slicesOf(hashes [][32]byte) [][]byte {
+	all := make([][]byte, len(hashes))
+	for i := range hashes {
+		all[i] = hashes[i][:]
+	}
+	return all
 }
 
 // compress builds the frame: the list of items, then the payloads, in one

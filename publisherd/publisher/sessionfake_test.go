@@ -43,19 +43,22 @@ type fakeIndexer struct {
 	gone  atomic.Bool // hangs up whatever comes
 	full  atomic.Bool // has no room for a rebind now
 
-	mu       sync.Mutex // guards what follows
-	s        *stage.Stage
-	lie      stage.Lie
-	ackLie   stage.AckLie
-	hangUp   bool // after the next commit, in place of the answer
-	pairs    map[envelope.Hash]grants.Pair
-	pages    map[string]state.Item
+	mu     sync.Mutex // guards what follows
+	s      *stage.Stage
+	lie    stage.Lie
+	ackLie stage.AckLie
+	hangUp bool // after the next commit, in place of the answer
+	pairs  map[envelope.Hash]grants.Pair
+	pages  map[string]state.Item
+	fakeProbes
 	held     oiv1.CollectionState
 	answered map[envelope.Hash]*oiv1.BatchResult // by batch or grant
 	last     *stage.Batch
+	offered  []*oiv1.Item // of the last batch
 	acks     []*oiv1.Acknowledged
-	batches  int // that came
-	alones   int // of them, with a page alone
+	batches  int      // that came
+	alones   int      // of them, with a page alone
+	limits   []uint32 // not empty: hints of refusals by a limit, one a batch
 	rebinds  int
 }
 
@@ -219,6 +222,8 @@ func (f *fakeIndexer) frame(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 		}}}, nil
 	case in.GetRebind() != nil:
 		return f.rebind(in.GetRebind(), *seen)
+	case in.GetProbe() != nil:
+		return f.probe(in.GetProbe()), nil
 	case in.GetRangeRequest() != nil:
 		return f.rows(in.GetRangeRequest()), nil
 	case in.GetReceiptRequest() != nil:
@@ -303,6 +308,9 @@ func (f *fakeIndexer) batch(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 	check(f.t, err)
 	var m translog.Manifest
 	check(f.t, o.DecodeBody(&m))
+	if len(f.limits) > 0 {
+		return f.refuseByLimit(b.Series, o.ID), nil
+	}
 	f.s.JournalEpoch = m.JournalEpoch
 	offer := &stage.Batch{From: m.From, Through: m.Through, Manifest: o, StateAfter: m.StateAfter, Pair: f.pairs[m.GrantID]}
 	decisions := f.unpack(offer, m, frame, b.ItemsBytes)
@@ -323,6 +331,7 @@ func (f *fakeIndexer) unpack(offer *stage.Batch, m translog.Manifest, frame []by
 	check(f.t, err)
 	var items oiv1.Items
 	check(f.t, proto.Unmarshal(raw[:itemsBytes], &items))
+	f.offered = items.Items
 	payloads, revision := raw[itemsBytes:], m.From
 	for _, it := range items.Items {
 		revision += it.RevisionDelta
@@ -335,6 +344,7 @@ func (f *fakeIndexer) unpack(offer *stage.Batch, m translog.Manifest, frame []by
 			page.Decision, decision = translog.DeleteAck, oiv1.Decision_DECISION_DELETE
 			delete(f.pages, it.Url)
 		} else {
+			f.keep(it.Url, body)
 			f.pages[it.Url] = state.Item{URLHash: h, Digest: sha256.Sum256(body), Format: uint8(it.Format)}
 		}
 		var digest [32]byte
@@ -378,8 +388,8 @@ func (f *fakeIndexer) rebind(q *oiv1.Rebind, seen uint64) (*oiv1.IndexerFrame, e
 		return result(&oiv1.BatchResult{Series: q.Series, BatchId: q.GrantId, Refused: &oiv1.Fault{Reason: string(grants.ErrState)}}), nil
 	}
 	r := &stage.Rebind{Pair: f.pairs[envelope.Hash(q.GrantId)], Cursor: q.Revision}
-	for url := range f.pages {
-		if r.Pair.Grant.Body.Scope.Match(url) != nil {
+	for url, it := range f.pages {
+		if r.Pair.Grant.Body.Scope.Holds(url, it.Digest) != nil {
 			delete(f.pages, url)
 			r.Left++
 		}

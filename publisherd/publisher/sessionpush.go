@@ -33,7 +33,13 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 	if err != nil {
 		return err
 	}
-	if !s.agrees(a, c) {
+	if c, err = s.hear(ctx, a, c); err != nil {
+		return err
+	}
+	if err := s.checkHeld(a, c); err != nil {
+		return err
+	}
+	if resend := s.probing.resend[rel.Series]; resend != nil || !s.agrees(a, c) {
 		if c, err = s.reconcile(ctx, a, col.journal); err != nil {
 			return err
 		}
@@ -42,6 +48,9 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 		}
 	}
 	if c, err = s.rebind(ctx, a, c, report); err != nil {
+		return err
+	}
+	if c, err = a.relist(c); err != nil {
 		return err
 	}
 	if c.JournalEpoch == 0 {
@@ -57,6 +66,14 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 	if c.Seen >= h.Revision && !c.Reconciling {
 		return nil // nothing changed costs nothing
 	}
+	members, err := rel.openMembers(s.p.dir)
+	if err != nil {
+		return err
+	}
+	paced, err := a.pacing(s.p.store)
+	if err != nil {
+		return err
+	}
 	encoder, err := newEncoder()
 	if err != nil {
 		return err
@@ -64,11 +81,13 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 	defer encoder.Close()
 	s.reach = h.Revision
 	d := &drafter{
-		p: s.p, journal: col.journal, agreed: a, source: col.source, cache: col.cache, encoder: encoder,
+		p: s.p, journal: col.journal, agreed: a, members: members, source: col.source, cache: col.cache, encoder: encoder,
 		limits: s.welcome.Limits, target: h.Revision, report: new(Result), one: make(chan struct{}, 1),
+		pace: pacer{limits: a.limits(), used: paced.Used}, resend: s.probing.resend[rel.Series],
 	}
 	defer func() {
 		report.OutOfScope += d.report.OutOfScope
+		report.Withheld += d.report.Withheld
 		report.Refused = append(report.Refused, d.report.Refused...)
 	}()
 	return s.deliver(ctx, a, c, d, report)
@@ -78,10 +97,16 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 func (s *session) deliver(ctx context.Context, a agreement, c cursor, d *drafter, report *Result) error {
 	drafts := make(chan *draft)
 	group, ctx := errgroup.WithContext(ctx)
-	from := c.Seen
+	from, spent := c.Seen, false
 	group.Go(func() error { return d.run(ctx, from, drafts) })
 	group.Go(func() error {
 		for dr := range drafts {
+			if dr.spent {
+				spent = true
+				if len(dr.items) == 0 {
+					continue
+				}
+			}
 			var err error
 			if c, err = s.deliverOne(ctx, a, c, dr, report); err != nil {
 				return err
@@ -92,15 +117,23 @@ func (s *session) deliver(ctx context.Context, a agreement, c cursor, d *drafter
 		}
 		return nil
 	})
-	return group.Wait()
+	if err := group.Wait(); err != nil || !spent {
+		return err
+	}
+	return s.stopForToday(a)
 }
 
-// deliverOne sends one draft, evaluates the answer, and moves the cursor.
+// deliverOne sends one draft, when the limits of the grant allow it.
 func (s *session) deliverOne(ctx context.Context, a agreement, c cursor, dr *draft, report *Result) (cursor, error) {
 	if len(dr.items) == 0 && !c.Reconciling {
 		c.Seen = dr.through
 		return c, a.setCursor(c)
 	}
+	return s.paced(ctx, a, dr, func() (cursor, error) { return s.offerOne(ctx, a, c, dr, report) })
+}
+
+// offerOne sends one draft, evaluates the answer, and moves the cursor.
+func (s *session) offerOne(ctx context.Context, a agreement, c cursor, dr *draft, report *Result) (cursor, error) {
 	// A reconciliation ends in a batch that reaches the head, if need be one
 	// without items: until then the indexer's cursor is behind.
 	manifest, pending, err := s.manifest(a, c, dr)
@@ -238,6 +271,28 @@ func (s *session) agrees(a agreement, c cursor) bool {
 		string(held.StateRoot) == string(c.State[:]) && string(held.Receipt) == string(c.Receipt[:])
 }
 
+// checkHeld refuses what contradicts the indexer's own receipt: under the last
+// one that is stored here it can be at that revision alone, and in that state,
+// unless a revocation has deleted pages since.
+func (s *session) checkHeld(a agreement, c cursor) error {
+	held := s.held[a.rel.Series]
+	if c.Reconciling || c.Receipt.IsZero() || string(held.Receipt) != string(c.Receipt[:]) {
+		return nil
+	}
+	if held.JournalEpoch != c.JournalEpoch || held.Revision != c.Acked {
+		return s.violation("it says that it is at revision %d of series %s, and its receipt says %d", held.Revision, a.rel.Series, c.Acked)
+	}
+	for _, v := range a.rel.revocations {
+		if v.Signed.Body.Disposition != grants.DispositionStop && (!v.Settled() || v.open()) {
+			return nil
+		}
+	}
+	if string(held.StateRoot) != string(c.State[:]) {
+		return s.violation("it says that series %s is in another state than its receipt says", a.rel.Series)
+	}
+	return nil
+}
+
 // take evaluates an answer (UZPIF-OI 9.1.4) and stores it. sent is the time at
 // which the batch was first sent in this session, zero if it was not.
 func (s *session) take(a agreement, manifest *envelope.Object, p pendingBatch, answer *oiv1.BatchResult, sent time.Time, report *Result) (cursor, error) {
@@ -325,7 +380,7 @@ func (s *session) evaluate(a agreement, manifest *envelope.Object, m translog.Ma
 	if err != nil {
 		return nil, err
 	}
-	e := expected(s.p.local.Name(), s.peer, log, s.p.trust, a.rel, pair, manifest, m)
+	e := expected(s.p.local.Name(), s.peer, log, s.p.keysFor(sent), a.rel, pair, manifest, m)
 	e.Sent, e.Now = sent, s.p.now()
 	for _, d := range all {
 		e.Sets = append(e.Sets, evaluate.Decided{Op: d.op, LeafHash: d.leaf, Decision: d.decision})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -58,7 +59,7 @@ func (a agreement) dropRebind() error {
 }
 
 // narrow plans the state without the pages that keep refuses, and counts them.
-func (a agreement) narrow(r durable.Reader, keep func(url string) bool) (*state.Plan, uint64, error) {
+func (a agreement) narrow(r durable.Reader, keep func(url string, digest envelope.Hash) bool) (*state.Plan, uint64, error) {
 	var gone []state.Item
 	prefix := rowKey('A', a.rel.Series, 'p')
 	for kv, err := range r.Scan(prefix, durable.PrefixEnd(prefix)) {
@@ -70,12 +71,11 @@ func (a agreement) narrow(r durable.Reader, keep func(url string) bool) (*state.
 		if _, err := durable.ReadJSON(r, rowKey('A', a.rel.Series, 'p', h[:]), &row); err != nil {
 			return nil, 0, err
 		}
-		if keep(row.URL) {
-			continue
-		}
-		if _, held, err := a.tree().Lookup(r, h); err != nil {
+		held, ok, err := a.tree().Lookup(r, h)
+		if err != nil {
 			return nil, 0, err
-		} else if held {
+		}
+		if ok && !keep(row.URL, held.Digest) {
 			gone = append(gone, state.Item{URLHash: h, Deleted: true})
 		}
 	}
@@ -92,6 +92,9 @@ func (s *session) rebind(ctx context.Context, a agreement, c cursor, report *Res
 	id := a.rel.Pair.Grant.Object.ID
 	if held.JournalEpoch == 0 || len(held.BoundGrant) != len(id) || string(held.BoundGrant) == string(id[:]) {
 		return c, nil
+	}
+	if _, err := s.p.pairOf(a.rel, envelope.Hash(held.BoundGrant)); err != nil {
+		return c, s.violation("it says that it holds series %s under a grant that was never issued: %v", a.rel.Series, err)
 	}
 	if len(held.StateRoot) != 32 || envelope.Hash(held.StateRoot) != c.State {
 		return c, fmt.Errorf("%w: series %s cannot be rebound", ErrBehind, a.rel.Series)
@@ -113,8 +116,10 @@ func (s *session) rebind(ctx context.Context, a agreement, c cursor, report *Res
 	return a.cursor(s.p.store)
 }
 
-func (a agreement) inScope(pair grants.Pair) func(string) bool {
-	return func(url string) bool { return pair.Grant.Body.Scope.Match(url) == nil }
+// inScope is what the scope by itself holds. What leaves a list that it names by
+// its root is deleted by the push that follows; see relist.
+func (a agreement) inScope(pair grants.Pair) func(string, envelope.Hash) bool {
+	return func(url string, digest envelope.Hash) bool { return pair.Grant.Body.Scope.Holds(url, digest) == nil }
 }
 
 // settleRebind resolves a rebind of which no receipt is stored, by asking for
@@ -164,7 +169,7 @@ func (s *session) askRebind(ctx context.Context, a agreement, p pendingRebind, s
 	if err != nil {
 		return err
 	}
-	e := expectedRebind(agreed(s.p.local.Name(), s.peer, log, s.p.trust, a.rel, pair), a.rel, p)
+	e := expectedRebind(agreed(s.p.local.Name(), s.peer, log, s.p.keysFor(sent), a.rel, pair), a.rel, p)
 	e.Sent, e.Now = sent, s.p.now()
 	if e.Seen, err = s.seenOf(log); err != nil {
 		return err
@@ -212,7 +217,8 @@ func (s *session) takeRebind(a agreement, pair grants.Pair, p pendingRebind, ans
 }
 
 // wider reports whether pair reaches pages that could not be offered under the
-// grant before it.
+// grant before it, or pages that were and may not be any more: for other
+// purposes, other pages are withheld.
 func (p *Publisher) wider(rel *Relationship, before envelope.Hash, pair grants.Pair) (bool, error) {
 	old, err := p.pairOf(rel, before)
 	if err != nil {
@@ -223,7 +229,7 @@ func (p *Publisher) wider(rel *Relationship, before envelope.Hash, pair grants.P
 			return true, nil
 		}
 	}
-	return !old.Grant.Body.Scope.Covers(pair.Grant.Body.Scope), nil
+	return !slices.Equal(old.Grant.Body.Purposes, pair.Grant.Body.Purposes) || !old.Grant.Body.Scope.Covers(pair.Grant.Body.Scope), nil
 }
 
 // acceptRebind makes the receipt, the narrowed state, the cursor and the log's
@@ -257,6 +263,7 @@ func (a agreement) acceptRebind(ans storedAnswer, pair grants.Pair, wider bool, 
 	err = errors.Join(
 		durable.WriteJSON(b, receiptKey(ans.Receipt), ans),
 		durable.WriteJSON(b, rowKey('A', a.rel.Series, 'c'), c),
+		a.countReceipt(b, &ans),
 		b.Set(treeKey(a.rel.Indexer), note),
 		b.Delete(rowKey('A', a.rel.Series, 'r')),
 	)
@@ -287,7 +294,7 @@ func (p *Publisher) verifyRebind(rel *Relationship, a *storedAnswer, now time.Ti
 	if err != nil {
 		return err
 	}
-	e := expectedRebind(agreed(p.local.Name(), peer, log, p.trust, rel, pair), rel, *a.Rebind)
+	e := expectedRebind(agreed(p.local.Name(), peer, log, p.trust.Known(), rel, pair), rel, *a.Rebind)
 	e.Now = now
 	_, err = evaluate.Rebind(ans, e)
 	return err

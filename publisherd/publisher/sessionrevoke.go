@@ -32,10 +32,12 @@ func (p *Publisher) DeliverPending(ctx context.Context, only envelope.Name) (int
 	tried := make(map[envelope.Name]bool)
 	var errs []error
 	for _, v := range all {
-		if v.Settled() || only != "" && v.Indexer != only {
+		if !v.due(p.now()) || only != "" && v.Indexer != only {
 			continue
 		}
-		waiting++
+		if !v.Settled() {
+			waiting++
+		}
 		if !tried[v.Indexer] {
 			tried[v.Indexer] = true
 			errs = append(errs, p.DeliverRevocations(ctx, v.Indexer))
@@ -70,7 +72,7 @@ func (p *Publisher) DeliverRevocations(ctx context.Context, indexer envelope.Nam
 	client := oiv1.NewOutboundIndexingClient(conn)
 	var errs []error
 	for _, v := range all {
-		if v.Indexer != indexer || v.Settled() {
+		if v.Indexer != indexer || !v.due(p.now()) {
 			continue
 		}
 		answer, err := revoke(ctx, client, v)
@@ -108,8 +110,9 @@ func (p *Publisher) takeAcknowledgements(v *Revocation, who *identity.Peer, answ
 	if answer.Refused != nil {
 		return refusedBy(answer.Refused)
 	}
+	v.Asked = envelope.At(p.now())
 	if v.Delivered.IsZero() {
-		v.Delivered = envelope.At(p.now())
+		v.Delivered = v.Asked
 	}
 	var errs []error
 	for _, wire := range answer.Acknowledged {
@@ -124,7 +127,35 @@ func (p *Publisher) takeAcknowledgements(v *Revocation, who *identity.Peer, answ
 		v.Acknowledgements = append(v.Acknowledgements, *a)
 		p.log.Info("revocation acknowledged", "indexer", v.Indexer, "series", a.Series, "type", a.Type, "pages", a.Count)
 	}
+	missing, err := p.unacknowledged(v)
+	if err != nil {
+		return err
+	}
+	errs = append(errs, missing)
+	v.Disputed = errors.Join(errs...) != nil
 	return errors.Join(append(errs, v.write(p.dir))...)
+}
+
+// unacknowledged is an error if the indexer has said nothing of a series of
+// which it holds pages, by its own receipts. It stops them at once, and says so.
+func (p *Publisher) unacknowledged(v *Revocation) (missing, err error) {
+	rels, err := Relationships(p.dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rels {
+		if r.Indexer != v.Indexer || !v.Signed.Reaches(r.Pair.Grant) || v.acknowledged(r.Series, translog.RevokeAck) {
+			continue
+		}
+		c, err := agreement{p.store, r}.cursor(p.store)
+		if err != nil {
+			return nil, err
+		}
+		if !c.Receipt.IsZero() {
+			missing = errors.Join(missing, fmt.Errorf("%w: series %s is not acknowledged", ErrProtocol, r.Series))
+		}
+	}
+	return missing, nil
 }
 
 // takeAcknowledgement evaluates one acknowledgement. None is returned for one
@@ -222,7 +253,7 @@ func (p *Publisher) expectedAck(v *Revocation, rel *Relationship, who *identity.
 	}
 	standings, err := p.standings(rel)
 	return evaluate.ExpectedAck{
-		Agreed: agreed(p.local.Name(), who, log, p.trust, rel, pair), Grant: pair.Grant, Revocation: v.Signed,
+		Agreed: agreed(p.local.Name(), who, log, p.trust.Known(), rel, pair), Grant: pair.Grant, Revocation: v.Signed,
 		Standings: standings, Now: p.now(), Seen: tree,
 	}, same, err
 }
@@ -264,12 +295,12 @@ func (p *Publisher) standings(rel *Relationship) ([]evaluate.Standing, error) {
 				all = append(all, evaluate.Standing{JournalEpoch: x.JournalEpoch, Cursor: x.Through, State: x.State})
 			}
 		}
-		if v.Signed.Body.Disposition != grants.DispositionDelete {
+		if v.Signed.Body.Disposition == grants.DispositionStop {
 			continue
 		}
 		// The indexer may have deleted already what it was told to, and not have
 		// been asked since.
-		plan, _, err := a.narrow(p.store, func(url string) bool { return !v.Signed.ReachesPage(rel.Pair.Grant, url) })
+		plan, _, err := a.narrow(p.store, func(url string, _ envelope.Hash) bool { return !v.Signed.ReachesPage(rel.Pair.Grant, url) })
 		if err != nil {
 			return nil, err
 		}
@@ -293,7 +324,7 @@ func (p *Publisher) afterDeletion(v *Revocation, rel *Relationship, e evaluate.E
 	}
 	b := p.store.NewBatch()
 	defer b.Close()
-	plan, _, err := a.narrow(b, func(url string) bool { return !v.Signed.ReachesPage(e.Grant, url) })
+	plan, _, err := a.narrow(b, func(url string, _ envelope.Hash) bool { return !v.Signed.ReachesPage(e.Grant, url) })
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/grants"
@@ -18,7 +19,9 @@ import (
 // that read it found it: a grant is not signed for a purpose that the source
 // denies, and under one that was signed before nothing is offered until it is
 // renewed without that purpose, or revoked
-// (TestADeniedPurposeWithholdsTheGrant).
+// (TestADeniedPurposeWithholdsTheGrant). What a single page denies stands in its
+// row of the journal, and withholds the page alone, from each grant of that
+// purpose: TestAPageThatDeniesAPurposeIsWithdrawn.
 
 // A preference is one statement as the file holds it.
 type preference struct {
@@ -77,6 +80,24 @@ func readPreferences(dir, name string) (p content.Preferences, err error) {
 		p.State(s.Purpose, a, s.Origin)
 	}
 	return p, nil
+}
+
+// deniedBy lists the purposes that a page denies.
+func deniedBy(p content.Page) []string {
+	var purposes []string
+	for _, d := range p.Preferences.Denied() {
+		purposes = append(purposes, d.Purpose)
+	}
+	return purposes
+}
+
+// denies reports whether the page denies one of the purposes.
+func (p *pageRow) denies(purposes grants.Purposes) bool {
+	var denied grants.Purposes
+	for _, d := range p.Denied {
+		denied = append(denied, grants.Purpose(d))
+	}
+	return slices.ContainsFunc(purposes, denied.Deny)
 }
 
 // withheld returns a *Refused if the source denies one of the purposes.

@@ -143,6 +143,7 @@ type ScanLine struct {
 	Size        int           `json:"size"`
 	Modified    envelope.Time `json:"modified"`
 	Warnings    []string      `json:"warnings"`
+	Preferences []string      `json:"preferences"` // that the page states itself
 }
 
 // A ScanSum ends the lines of a scan. Warnings are about the source as a whole,
@@ -178,7 +179,10 @@ func (s Source) Scan(ctx context.Context, dir string, each func(ScanLine) error)
 		sum.Bytes += int64(len(p.Payload))
 		l := ScanLine{
 			URL: p.URL, Title: p.Title, Format: p.Format.String(), Fingerprint: p.Fingerprint, Digest: p.Digest,
-			Size: len(p.Payload), Modified: envelope.At(p.Modified), Warnings: p.Warnings,
+			Size: len(p.Payload), Modified: envelope.At(p.Modified), Warnings: p.Warnings, Preferences: []string{},
+		}
+		for _, s := range p.Preferences.Stated() {
+			l.Preferences = append(l.Preferences, s.String())
 		}
 		if l.Warnings == nil {
 			l.Warnings = []string{}

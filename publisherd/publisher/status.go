@@ -5,6 +5,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
@@ -13,6 +14,9 @@ type Status struct {
 	Identity    envelope.Name      `json:"identity"`
 	Collections []CollectionStatus `json:"collections"`
 	Indexers    []IndexerStatus    `json:"indexers"`
+
+	Certificate identity.CertificateStatus `json:"certificate"`
+	Trust       identity.TrustStatus       `json:"trust"`
 }
 
 // A CollectionStatus is where one journal stands.
@@ -32,17 +36,23 @@ type IndexerStatus struct {
 	State          string             `json:"state"`
 	GrantID        envelope.Hash      `json:"grant_id"`
 	ExpiresAt      envelope.Time      `json:"expires_at"`
+	Expiry         string             `json:"expiry"` // when it ends, and what happens before, in words
+	Alert          bool               `json:"alert"`  // see Relationship.Alert
+	Renewal        *Renewal           `json:"renewal,omitzero"`
 	Backlog        uint64             `json:"backlog"`
 	Pages          uint64             `json:"pages"`
-	Pending        bool               `json:"pending"` // a batch awaits its receipt
+	Pending        bool               `json:"pending"`                // a batch awaits its receipt
+	LimitedUntil   envelope.Time      `json:"limited_until,omitzero"` // a limit of the grant keeps the backlog here
 	LastReceipt    string             `json:"last_receipt"`
 	LastCheckpoint uint64             `json:"last_checkpoint"` // tree size
 	Revocations    []RevocationStatus `json:"revocations"`     // that concern the series
+	Alarm          *Alarm             `json:"alarm,omitempty"`
+	Log            *LogCheck          `json:"log,omitempty"` // the comparison with the public log
 }
 
 // A RevocationStatus is one revocation with what was acknowledged. State is
-// "pending" until the indexer has it, "deleting" until it has deleted what it
-// was to delete, and then "done".
+// "pending" until the indexer has it, "disputed" while its last answer did not
+// hold, "deleting" until it has deleted what it was to delete, and then "done".
 type RevocationStatus struct {
 	ID               envelope.Hash        `json:"revocation_id"`
 	Indexer          envelope.Name        `json:"indexer"`
@@ -78,6 +88,8 @@ func (v *Revocation) Status() RevocationStatus {
 	switch {
 	case v.Delivered.IsZero():
 		s.State = "pending"
+	case v.Disputed:
+		s.State = "disputed"
 	case v.Settled():
 		s.State = "done"
 	}
@@ -114,7 +126,7 @@ func (r *Relationship) deleted() bool {
 
 // Status reads where everything stands.
 func (p *Publisher) Status() (Status, error) {
-	s := Status{Identity: p.local.Name(), Collections: []CollectionStatus{}, Indexers: []IndexerStatus{}}
+	s := Status{Identity: p.local.Name(), Collections: []CollectionStatus{}, Indexers: []IndexerStatus{}, Certificate: p.local.Status(p.now()), Trust: p.trust.Status()}
 	sources, err := Sources(p.dir)
 	if err != nil {
 		return s, err
@@ -164,11 +176,27 @@ func (p *Publisher) indexerStatus(r *Relationship, h head) (IndexerStatus, error
 		Identity: r.Indexer, Collection: r.Collection, Series: r.Series, State: r.State(p.now()), GrantID: g.ID, ExpiresAt: envelope.At(g.ExpiresAt),
 		Backlog: h.Revision - min(c.Seen, h.Revision), Pages: c.Pages, Pending: pending != nil, LastCheckpoint: tree.Size, Revocations: []RevocationStatus{},
 	}
+	line.Expiry, line.Alert, line.Renewal = r.Expiry(p.now()), r.Alert(p.now()), r.Renewal
 	if !c.Receipt.IsZero() {
 		line.LastReceipt = c.Receipt.String()
 	}
+	paced, err := a.pacing(p.store)
+	if err != nil {
+		return line, err
+	}
+	if line.Backlog > 0 && paced.Until.After(p.now()) {
+		line.LimitedUntil = paced.Until
+	}
 	for _, v := range r.revocations {
 		line.Revocations = append(line.Revocations, v.Status())
+	}
+	if line.Alarm, err = p.alarm(r); err != nil {
+		return line, err
+	}
+	if who, ok := p.trust.Lookup(r.Indexer); ok {
+		if line.Log, err = p.logCheck(who); err != nil {
+			return line, err
+		}
 	}
 	if line.State == "revoked" {
 		line.Backlog = 0

@@ -46,6 +46,9 @@ func (p *Publisher) keepBadAnswer(rel *Relationship, asked []byte, answer proto.
 	if err != nil || len(kept) >= maxAlarms || slices.Contains(kept, path) {
 		return err
 	}
+	if err := p.keepContradictions(rel.Indexer, signedIn(answer)); err != nil {
+		p.log.Error("look for an equivocation", "indexer", rel.Indexer, "error", err)
+	}
 	wire, err := protojson.Marshal(answer)
 	if err != nil {
 		return err
@@ -83,7 +86,7 @@ func (p *Publisher) expectedOf(rel *Relationship, a *storedAnswer, now time.Time
 	if err != nil {
 		return evaluate.Expected{}, err
 	}
-	e := expected(p.local.Name(), peer, log, p.trust, rel, pair, manifest, m)
+	e := expected(p.local.Name(), peer, log, p.trust.Known(), rel, pair, manifest, m)
 	e.Now = now
 	e.Sets, err = p.storedSets(a)
 	return e, err

@@ -32,8 +32,9 @@ func newRoot() *cobra.Command {
 	fl := root.PersistentFlags()
 	fl.StringVar(&f.dir, "dir", "", "folder of the publisherd whose identity and grant are used")
 	fl.StringVar(&f.other, "other", "", "folder of another publisherd, whose grant is misused")
+	fl.StringVar(&f.indexerDir, "indexer", "", "folder of the indexer, whose log key is misused")
 	fl.StringVar(&f.endpoint, "endpoint", "", "HOST:PORT of the indexer")
-	all := slices.Concat(lifeAttacks, grantAttacks, batchAttacks)
+	all := slices.Concat(lifeAttacks, wireAttacks, grantAttacks, batchAttacks, scopeAttacks)
 	for _, a := range all {
 		root.AddCommand(&cobra.Command{Use: a.name, Short: a.lie, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := newLiar(f)

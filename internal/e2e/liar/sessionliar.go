@@ -87,7 +87,7 @@ func (l *liar) tell(a attack) error {
 }
 
 // folders is what the command line says.
-type folders struct{ dir, other, endpoint string }
+type folders struct{ dir, other, indexerDir, endpoint string }
 
 // A liar is a publisher by its identity; its folder is only read.
 type liar struct {

@@ -68,6 +68,14 @@ func (l *liar) parcel(s *series, changes []change) (*parcel, error) {
 			it.Op, it.Format, it.Length = oiv1.Op_OP_PUT, uint32(content.FormatTCT), uint64(len(c.payload))
 			after[urlHash(c.url)] = state.Item{URLHash: urlHash(c.url), Digest: digest, Format: uint8(content.FormatTCT)}
 		}
+		if s.list != nil {
+			if index, path, ok := s.list.Path([]byte(c.url)); ok {
+				it.ScopeIndex, it.ScopePath = index, new(oiv1.Path)
+				for _, h := range path {
+					it.ScopePath.Hashes = append(it.ScopePath.Hashes, h[:])
+				}
+			}
+		}
 		b.items.Items = append(b.items.Items, it)
 		leaves[i] = s.rel.LeafKey.Leaf(op, s.epoch, s.revision+uint64(i)+1, c.url, digest).Hash()
 	}

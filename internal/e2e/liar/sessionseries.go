@@ -26,6 +26,7 @@ type series struct {
 	prefix          string
 	epoch, revision uint64
 	pages           map[[32]byte]state.Item
+	list            *grants.List // of its feed, where the liar made it
 }
 
 // journalEpoch is that of a series of our own.
@@ -131,6 +132,9 @@ func (c *line) announcement(change func(*liar, *announcementBody), all ...*serie
 			Actions: []grants.Action{grants.Discover, grants.Refresh}, Purposes: g.Body.Purposes, Scope: g.Body.Scope, Series: s.rel.Series,
 		})
 		f.Grants, f.Policies = append(f.Grants, g.Object.Raw), append(f.Policies, p.Object.Raw)
+		if g.Body.Scope.Type == grants.InFeed {
+			f.Feeds = append(f.Feeds, s.rel.Feed.Object.Raw)
+		}
 		f.Secrets = append(f.Secrets, &oiv1.SeriesSecret{
 			Series: s.rel.Series, LeafKey: s.rel.LeafKey[:], Relationship: s.rel.Relation[:], Collection: s.rel.Collection,
 		})

@@ -39,6 +39,7 @@ type Pair struct {
 
 	X       *indexer.Indexer // nil while it is stopped
 	Address string           // where sessions are accepted
+	Public  string           // where the programs serve the log, as the card says
 	stop    func() error
 }
 
@@ -49,12 +50,16 @@ func New(t testing.TB, pages int) *Pair {
 	dir := t.TempDir()
 	p := &Pair{t: t, Pub: filepath.Join(dir, "pub"), Idx: filepath.Join(dir, "idx"), Site: filepath.Join(dir, "site")}
 	now := time.Now()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	Check(t, err)
+	p.Public = free.Addr().String()
+	Check(t, free.Close())
 	local, err := identity.Create(p.Pub, identity.Options{
 		Identity: PublisherName, Role: identity.Publisher, Origins: []identity.Origin{Origin}, Now: now,
 	})
 	Check(t, err)
 	other, err := identity.Create(p.Idx, identity.Options{
-		Identity: IndexerName, Role: identity.Indexer, Endpoint: "indexer.test:7443", LogURL: "http://log.test", Now: now,
+		Identity: IndexerName, Role: identity.Indexer, Endpoint: "indexer.test:7443", LogURL: "http://" + p.Public, Now: now,
 	})
 	Check(t, err)
 	trust, err := identity.OpenTrust(filepath.Join(p.Idx, "trust"), identity.TrustOptions{})
@@ -243,13 +248,13 @@ func (p *Pair) SameFile(location string) {
 	Check(p.t, err)
 	rels, err := publisher.Relationships(p.Pub)
 	Check(p.t, err)
-	got, err := p.X.Payload(PublisherName, rels[0].Series, want.URL)
+	got, err := p.X.Read(PublisherName, rels[0].Series, want.URL, rels[0].Pair.Grant.Body.Purposes[0])
 	if err != nil {
 		p.t.Errorf("page %s: %v", want.URL, err)
 		return
 	}
-	if !bytes.Equal(got, want.Payload) {
-		p.t.Errorf("page %s is held as %s, want %s", want.URL, got, want.Payload)
+	if !bytes.Equal(got.Payload, want.Payload) {
+		p.t.Errorf("page %s is held as %s, want %s", want.URL, got.Payload, want.Payload)
 	}
 }
 

@@ -150,6 +150,7 @@ type PublisherFrame struct {
 	//	*PublisherFrame_Rebind
 	//	*PublisherFrame_Revocation
 	//	*PublisherFrame_RangeRequest
+	//	*PublisherFrame_Probe
 	Frame         isPublisherFrame_Frame `protobuf_oneof:"frame"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -282,6 +283,15 @@ func (x *PublisherFrame) GetRangeRequest() *RangeRequest {
 	return nil
 }
 
+func (x *PublisherFrame) GetProbe() *Probe {
+	if x != nil {
+		if x, ok := x.Frame.(*PublisherFrame_Probe); ok {
+			return x.Probe
+		}
+	}
+	return nil
+}
+
 type isPublisherFrame_Frame interface {
 	isPublisherFrame_Frame()
 }
@@ -326,6 +336,10 @@ type PublisherFrame_RangeRequest struct {
 	RangeRequest *RangeRequest `protobuf:"bytes,10,opt,name=range_request,json=rangeRequest,proto3,oneof"`
 }
 
+type PublisherFrame_Probe struct {
+	Probe *Probe `protobuf:"bytes,11,opt,name=probe,proto3,oneof"`
+}
+
 func (*PublisherFrame_Hello) isPublisherFrame_Frame() {}
 
 func (*PublisherFrame_Announce) isPublisherFrame_Frame() {}
@@ -346,6 +360,8 @@ func (*PublisherFrame_Revocation) isPublisherFrame_Frame() {}
 
 func (*PublisherFrame_RangeRequest) isPublisherFrame_Frame() {}
 
+func (*PublisherFrame_Probe) isPublisherFrame_Frame() {}
+
 // IndexerFrame is one message from the indexer.
 type IndexerFrame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -359,6 +375,7 @@ type IndexerFrame struct {
 	//	*IndexerFrame_Fault
 	//	*IndexerFrame_Acknowledgements
 	//	*IndexerFrame_RangeAnswer
+	//	*IndexerFrame_ProbeAnswer
 	Frame         isIndexerFrame_Frame `protobuf_oneof:"frame"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -473,6 +490,15 @@ func (x *IndexerFrame) GetRangeAnswer() *RangeAnswer {
 	return nil
 }
 
+func (x *IndexerFrame) GetProbeAnswer() *ProbeAnswer {
+	if x != nil {
+		if x, ok := x.Frame.(*IndexerFrame_ProbeAnswer); ok {
+			return x.ProbeAnswer
+		}
+	}
+	return nil
+}
+
 type isIndexerFrame_Frame interface {
 	isIndexerFrame_Frame()
 }
@@ -509,6 +535,10 @@ type IndexerFrame_RangeAnswer struct {
 	RangeAnswer *RangeAnswer `protobuf:"bytes,8,opt,name=range_answer,json=rangeAnswer,proto3,oneof"`
 }
 
+type IndexerFrame_ProbeAnswer struct {
+	ProbeAnswer *ProbeAnswer `protobuf:"bytes,9,opt,name=probe_answer,json=probeAnswer,proto3,oneof"`
+}
+
 func (*IndexerFrame_Welcome) isIndexerFrame_Frame() {}
 
 func (*IndexerFrame_AnnounceResult) isIndexerFrame_Frame() {}
@@ -524,6 +554,8 @@ func (*IndexerFrame_Fault) isIndexerFrame_Frame() {}
 func (*IndexerFrame_Acknowledgements) isIndexerFrame_Frame() {}
 
 func (*IndexerFrame_RangeAnswer) isIndexerFrame_Frame() {}
+
+func (*IndexerFrame_ProbeAnswer) isIndexerFrame_Frame() {}
 
 // SignedObject is one signed artefact, its exact octets.
 type SignedObject struct {
@@ -652,7 +684,7 @@ type Welcome struct {
 	// the log was rotated since, it proves that the tree with which the log of
 	// Hello.note ended does.
 	Consistency [][]byte `protobuf:"bytes,8,rep,name=consistency,proto3" json:"consistency,omitempty"`
-	// series tells the newest grant and policy that the indexer has seen.
+	// series tells the newest grant, policy and feed that the indexer has seen.
 	Series []*SeriesSeen `protobuf:"bytes,9,rep,name=series,proto3" json:"series,omitempty"`
 	// lineage leads back to the log of Hello.note, if the log was rotated since:
 	// the signed checkpoint of note, then the last of each log in between, the
@@ -847,10 +879,12 @@ func (x *Limits) GetAloneBytes() uint64 {
 
 // SeriesSeen is the highest position that the indexer has seen in a series.
 type SeriesSeen struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Series        string                 `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`
-	Grant         *Position              `protobuf:"bytes,2,opt,name=grant,proto3" json:"grant,omitempty"`
-	Policy        *Position              `protobuf:"bytes,3,opt,name=policy,proto3" json:"policy,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Series string                 `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`
+	Grant  *Position              `protobuf:"bytes,2,opt,name=grant,proto3" json:"grant,omitempty"`
+	Policy *Position              `protobuf:"bytes,3,opt,name=policy,proto3" json:"policy,omitempty"`
+	// feed is absent unless a feed of the series was seen.
+	Feed          *Position `protobuf:"bytes,4,opt,name=feed,proto3" json:"feed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -902,6 +936,13 @@ func (x *SeriesSeen) GetGrant() *Position {
 func (x *SeriesSeen) GetPolicy() *Position {
 	if x != nil {
 		return x.Policy
+	}
+	return nil
+}
+
+func (x *SeriesSeen) GetFeed() *Position {
+	if x != nil {
+		return x.Feed
 	}
 	return nil
 }
@@ -970,11 +1011,14 @@ func (x *Position) GetObjectId() []byte {
 // Announce presents the signed announcement, and those grants and policies
 // that the indexer does not hold already.
 type Announce struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Announcement  []byte                 `protobuf:"bytes,1,opt,name=announcement,proto3" json:"announcement,omitempty"`
-	Grants        [][]byte               `protobuf:"bytes,2,rep,name=grants,proto3" json:"grants,omitempty"`
-	Policies      [][]byte               `protobuf:"bytes,3,rep,name=policies,proto3" json:"policies,omitempty"`
-	Secrets       []*SeriesSecret        `protobuf:"bytes,4,rep,name=secrets,proto3" json:"secrets,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Announcement []byte                 `protobuf:"bytes,1,opt,name=announcement,proto3" json:"announcement,omitempty"`
+	Grants       [][]byte               `protobuf:"bytes,2,rep,name=grants,proto3" json:"grants,omitempty"`
+	Policies     [][]byte               `protobuf:"bytes,3,rep,name=policies,proto3" json:"policies,omitempty"`
+	Secrets      []*SeriesSecret        `protobuf:"bytes,4,rep,name=secrets,proto3" json:"secrets,omitempty"`
+	// feeds are signed feeds of announced series, at most one each: what the
+	// grants of scope "feed" reach. The newest that the indexer has seen counts.
+	Feeds         [][]byte `protobuf:"bytes,5,rep,name=feeds,proto3" json:"feeds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1033,6 +1077,13 @@ func (x *Announce) GetPolicies() [][]byte {
 func (x *Announce) GetSecrets() []*SeriesSecret {
 	if x != nil {
 		return x.Secrets
+	}
+	return nil
+}
+
+func (x *Announce) GetFeeds() [][]byte {
+	if x != nil {
+		return x.Feeds
 	}
 	return nil
 }
@@ -1753,6 +1804,133 @@ func (x *StateRow) GetUrl() string {
 	return ""
 }
 
+// Probe asks the indexer to show that it holds the payload of a page, without
+// sending it. There are at most 8 in a session.
+type Probe struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Series string                 `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`
+	Url    string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	// nonce is 32 fresh octets.
+	Nonce         []byte `protobuf:"bytes,3,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Probe) Reset() {
+	*x = Probe{}
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Probe) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Probe) ProtoMessage() {}
+
+func (x *Probe) ProtoReflect() protoreflect.Message {
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Probe.ProtoReflect.Descriptor instead.
+func (*Probe) Descriptor() ([]byte, []int) {
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Probe) GetSeries() string {
+	if x != nil {
+		return x.Series
+	}
+	return ""
+}
+
+func (x *Probe) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Probe) GetNonce() []byte {
+	if x != nil {
+		return x.Nonce
+	}
+	return nil
+}
+
+// ProbeAnswer answers a Probe.
+type ProbeAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// nonce is that of the probe.
+	Nonce []byte `protobuf:"bytes,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	// proof is SHA-256("uzpif-oi/probe/v1" 00 nonce payload); empty if refused.
+	Proof []byte `protobuf:"bytes,2,opt,name=proof,proto3" json:"proof,omitempty"`
+	// refused tells why there is none: "not-held" for a payload that is not here.
+	Refused       string `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbeAnswer) Reset() {
+	*x = ProbeAnswer{}
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeAnswer) ProtoMessage() {}
+
+func (x *ProbeAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeAnswer.ProtoReflect.Descriptor instead.
+func (*ProbeAnswer) Descriptor() ([]byte, []int) {
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ProbeAnswer) GetNonce() []byte {
+	if x != nil {
+		return x.Nonce
+	}
+	return nil
+}
+
+func (x *ProbeAnswer) GetProof() []byte {
+	if x != nil {
+		return x.Proof
+	}
+	return nil
+}
+
+func (x *ProbeAnswer) GetRefused() string {
+	if x != nil {
+		return x.Refused
+	}
+	return ""
+}
+
 // Batch begins one batch: the signed manifest, and how long the frame is that
 // follows in Chunks.
 type Batch struct {
@@ -1776,7 +1954,7 @@ type Batch struct {
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[19]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1788,7 +1966,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[19]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1801,7 +1979,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{19}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Batch) GetSeries() string {
@@ -1858,7 +2036,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[20]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +2048,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[20]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +2061,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{20}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Chunk) GetData() []byte {
@@ -1910,7 +2088,7 @@ type Items struct {
 
 func (x *Items) Reset() {
 	*x = Items{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[21]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1922,7 +2100,7 @@ func (x *Items) String() string {
 func (*Items) ProtoMessage() {}
 
 func (x *Items) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[21]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1935,7 +2113,7 @@ func (x *Items) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Items.ProtoReflect.Descriptor instead.
 func (*Items) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{21}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Items) GetItems() []*Item {
@@ -1958,14 +2136,20 @@ type Item struct {
 	Length uint64 `protobuf:"varint,5,opt,name=length,proto3" json:"length,omitempty"`
 	// modified is when the page's fingerprint last changed, in seconds since
 	// 1970-01-01T00:00:00Z; 0 if unknown.
-	Modified      int64 `protobuf:"varint,6,opt,name=modified,proto3" json:"modified,omitempty"`
+	Modified int64 `protobuf:"varint,6,opt,name=modified,proto3" json:"modified,omitempty"`
+	// scope_path shows that a put is in the list that the grant's scope names: its
+	// URL in the feed, or its payload's SHA-256 in the hash set. At most 64 hashes;
+	// absent where the scope names no list by its root, and from a tombstone.
+	ScopePath *Path `protobuf:"bytes,7,opt,name=scope_path,json=scopePath,proto3" json:"scope_path,omitempty"`
+	// scope_index is the item's number in that list, from 0.
+	ScopeIndex    uint64 `protobuf:"varint,8,opt,name=scope_index,json=scopeIndex,proto3" json:"scope_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Item) Reset() {
 	*x = Item{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[22]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1977,7 +2161,7 @@ func (x *Item) String() string {
 func (*Item) ProtoMessage() {}
 
 func (x *Item) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[22]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1990,7 +2174,7 @@ func (x *Item) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Item.ProtoReflect.Descriptor instead.
 func (*Item) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{22}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Item) GetOp() Op {
@@ -2035,6 +2219,20 @@ func (x *Item) GetModified() int64 {
 	return 0
 }
 
+func (x *Item) GetScopePath() *Path {
+	if x != nil {
+		return x.ScopePath
+	}
+	return nil
+}
+
+func (x *Item) GetScopeIndex() uint64 {
+	if x != nil {
+		return x.ScopeIndex
+	}
+	return 0
+}
+
 // ReceiptRequest asks what became of a batch that was sent before.
 type ReceiptRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2046,7 +2244,7 @@ type ReceiptRequest struct {
 
 func (x *ReceiptRequest) Reset() {
 	*x = ReceiptRequest{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[23]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2058,7 +2256,7 @@ func (x *ReceiptRequest) String() string {
 func (*ReceiptRequest) ProtoMessage() {}
 
 func (x *ReceiptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[23]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2071,7 +2269,7 @@ func (x *ReceiptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiptRequest.ProtoReflect.Descriptor instead.
 func (*ReceiptRequest) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{23}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReceiptRequest) GetSeries() string {
@@ -2106,7 +2304,7 @@ type BatchResult struct {
 
 func (x *BatchResult) Reset() {
 	*x = BatchResult{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[24]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2118,7 +2316,7 @@ func (x *BatchResult) String() string {
 func (*BatchResult) ProtoMessage() {}
 
 func (x *BatchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[24]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2131,7 +2329,7 @@ func (x *BatchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchResult.ProtoReflect.Descriptor instead.
 func (*BatchResult) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{24}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *BatchResult) GetSeries() string {
@@ -2187,7 +2385,7 @@ type Committed struct {
 
 func (x *Committed) Reset() {
 	*x = Committed{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[25]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2199,7 +2397,7 @@ func (x *Committed) String() string {
 func (*Committed) ProtoMessage() {}
 
 func (x *Committed) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[25]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2212,7 +2410,7 @@ func (x *Committed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Committed.ProtoReflect.Descriptor instead.
 func (*Committed) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{25}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Committed) GetReceipt() []byte {
@@ -2274,7 +2472,7 @@ type Path struct {
 
 func (x *Path) Reset() {
 	*x = Path{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[26]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2286,7 +2484,7 @@ func (x *Path) String() string {
 func (*Path) ProtoMessage() {}
 
 func (x *Path) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[26]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2299,7 +2497,7 @@ func (x *Path) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Path.ProtoReflect.Descriptor instead.
 func (*Path) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{26}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Path) GetHashes() [][]byte {
@@ -2321,7 +2519,7 @@ type ItemRefusal struct {
 
 func (x *ItemRefusal) Reset() {
 	*x = ItemRefusal{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[27]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2531,7 @@ func (x *ItemRefusal) String() string {
 func (*ItemRefusal) ProtoMessage() {}
 
 func (x *ItemRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[27]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2544,7 @@ func (x *ItemRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemRefusal.ProtoReflect.Descriptor instead.
 func (*ItemRefusal) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{27}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ItemRefusal) GetItem() uint32 {
@@ -2380,7 +2578,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[28]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2392,7 +2590,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[28]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2405,7 +2603,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{28}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Heartbeat) GetTime() int64 {
@@ -2425,7 +2623,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[29]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2437,7 +2635,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[29]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2450,7 +2648,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{29}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Drain) GetComeBackMs() uint32 {
@@ -2474,7 +2672,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[30]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2486,7 +2684,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[30]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2499,7 +2697,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{30}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Fault) GetReason() string {
@@ -2527,7 +2725,7 @@ var File_uzpif_oi_v1_session_proto protoreflect.FileDescriptor
 
 const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x19uzpif/oi/v1/session.proto\x12\vuzpif.oi.v1\"\xac\x04\n" +
+	"\x19uzpif/oi/v1/session.proto\x12\vuzpif.oi.v1\"\xd8\x04\n" +
 	"\x0ePublisherFrame\x12*\n" +
 	"\x05hello\x18\x01 \x01(\v2\x12.uzpif.oi.v1.HelloH\x00R\x05hello\x123\n" +
 	"\bannounce\x18\x02 \x01(\v2\x15.uzpif.oi.v1.AnnounceH\x00R\bannounce\x12F\n" +
@@ -2541,8 +2739,9 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"revocation\x18\t \x01(\v2\x19.uzpif.oi.v1.SignedObjectH\x00R\n" +
 	"revocation\x12@\n" +
 	"\rrange_request\x18\n" +
-	" \x01(\v2\x19.uzpif.oi.v1.RangeRequestH\x00R\frangeRequestB\a\n" +
-	"\x05frame\"\xec\x03\n" +
+	" \x01(\v2\x19.uzpif.oi.v1.RangeRequestH\x00R\frangeRequest\x12*\n" +
+	"\x05probe\x18\v \x01(\v2\x12.uzpif.oi.v1.ProbeH\x00R\x05probeB\a\n" +
+	"\x05frame\"\xab\x04\n" +
 	"\fIndexerFrame\x120\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.uzpif.oi.v1.WelcomeH\x00R\awelcome\x12F\n" +
 	"\x0fannounce_result\x18\x02 \x01(\v2\x1b.uzpif.oi.v1.AnnounceResultH\x00R\x0eannounceResult\x12=\n" +
@@ -2551,7 +2750,8 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\x05drain\x18\x05 \x01(\v2\x12.uzpif.oi.v1.DrainH\x00R\x05drain\x12*\n" +
 	"\x05fault\x18\x06 \x01(\v2\x12.uzpif.oi.v1.FaultH\x00R\x05fault\x12K\n" +
 	"\x10acknowledgements\x18\a \x01(\v2\x1d.uzpif.oi.v1.AcknowledgementsH\x00R\x10acknowledgements\x12=\n" +
-	"\frange_answer\x18\b \x01(\v2\x18.uzpif.oi.v1.RangeAnswerH\x00R\vrangeAnswerB\a\n" +
+	"\frange_answer\x18\b \x01(\v2\x18.uzpif.oi.v1.RangeAnswerH\x00R\vrangeAnswer\x12=\n" +
+	"\fprobe_answer\x18\t \x01(\v2\x18.uzpif.oi.v1.ProbeAnswerH\x00R\vprobeAnswerB\a\n" +
 	"\x05frame\"&\n" +
 	"\fSignedObject\x12\x16\n" +
 	"\x06object\x18\x01 \x01(\fR\x06object\"S\n" +
@@ -2581,21 +2781,23 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"page_bytes\x18\x04 \x01(\x04R\tpageBytes\x12\x1f\n" +
 	"\valone_bytes\x18\x05 \x01(\x04R\n" +
-	"aloneBytes\"\x80\x01\n" +
+	"aloneBytes\"\xab\x01\n" +
 	"\n" +
 	"SeriesSeen\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12+\n" +
 	"\x05grant\x18\x02 \x01(\v2\x15.uzpif.oi.v1.PositionR\x05grant\x12-\n" +
-	"\x06policy\x18\x03 \x01(\v2\x15.uzpif.oi.v1.PositionR\x06policy\"Y\n" +
+	"\x06policy\x18\x03 \x01(\v2\x15.uzpif.oi.v1.PositionR\x06policy\x12)\n" +
+	"\x04feed\x18\x04 \x01(\v2\x15.uzpif.oi.v1.PositionR\x04feed\"Y\n" +
 	"\bPosition\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12\x1b\n" +
-	"\tobject_id\x18\x03 \x01(\fR\bobjectId\"\x97\x01\n" +
+	"\tobject_id\x18\x03 \x01(\fR\bobjectId\"\xad\x01\n" +
 	"\bAnnounce\x12\"\n" +
 	"\fannouncement\x18\x01 \x01(\fR\fannouncement\x12\x16\n" +
 	"\x06grants\x18\x02 \x03(\fR\x06grants\x12\x1a\n" +
 	"\bpolicies\x18\x03 \x03(\fR\bpolicies\x123\n" +
-	"\asecrets\x18\x04 \x03(\v2\x19.uzpif.oi.v1.SeriesSecretR\asecrets\"\x85\x01\n" +
+	"\asecrets\x18\x04 \x03(\v2\x19.uzpif.oi.v1.SeriesSecretR\asecrets\x12\x14\n" +
+	"\x05feeds\x18\x05 \x03(\fR\x05feeds\"\x85\x01\n" +
 	"\fSeriesSecret\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x19\n" +
 	"\bleaf_key\x18\x02 \x01(\fR\aleafKey\x12\"\n" +
@@ -2653,7 +2855,15 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x16\n" +
 	"\x06format\x18\x03 \x01(\rR\x06format\x12\x10\n" +
-	"\x03url\x18\x04 \x01(\tR\x03url\"\xb0\x01\n" +
+	"\x03url\x18\x04 \x01(\tR\x03url\"G\n" +
+	"\x05Probe\x12\x16\n" +
+	"\x06series\x18\x01 \x01(\tR\x06series\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x12\x14\n" +
+	"\x05nonce\x18\x03 \x01(\fR\x05nonce\"S\n" +
+	"\vProbeAnswer\x12\x14\n" +
+	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x14\n" +
+	"\x05proof\x18\x02 \x01(\fR\x05proof\x12\x18\n" +
+	"\arefused\x18\x03 \x01(\tR\arefused\"\xb0\x01\n" +
 	"\x05Batch\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x1a\n" +
 	"\bmanifest\x18\x02 \x01(\fR\bmanifest\x12\x1f\n" +
@@ -2667,14 +2877,18 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\bR\x04last\"0\n" +
 	"\x05Items\x12'\n" +
-	"\x05items\x18\x01 \x03(\v2\x11.uzpif.oi.v1.ItemR\x05items\"\xac\x01\n" +
+	"\x05items\x18\x01 \x03(\v2\x11.uzpif.oi.v1.ItemR\x05items\"\xff\x01\n" +
 	"\x04Item\x12\x1f\n" +
 	"\x02op\x18\x01 \x01(\x0e2\x0f.uzpif.oi.v1.OpR\x02op\x12%\n" +
 	"\x0erevision_delta\x18\x02 \x01(\x04R\rrevisionDelta\x12\x10\n" +
 	"\x03url\x18\x03 \x01(\tR\x03url\x12\x16\n" +
 	"\x06format\x18\x04 \x01(\rR\x06format\x12\x16\n" +
 	"\x06length\x18\x05 \x01(\x04R\x06length\x12\x1a\n" +
-	"\bmodified\x18\x06 \x01(\x03R\bmodified\"C\n" +
+	"\bmodified\x18\x06 \x01(\x03R\bmodified\x120\n" +
+	"\n" +
+	"scope_path\x18\a \x01(\v2\x11.uzpif.oi.v1.PathR\tscopePath\x12\x1f\n" +
+	"\vscope_index\x18\b \x01(\x04R\n" +
+	"scopeIndex\"C\n" +
 	"\x0eReceiptRequest\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x19\n" +
 	"\bbatch_id\x18\x02 \x01(\fR\abatchId\"\xc6\x01\n" +
@@ -2737,7 +2951,7 @@ func file_uzpif_oi_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_uzpif_oi_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_uzpif_oi_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_uzpif_oi_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_uzpif_oi_v1_session_proto_goTypes = []any{
 	(Op)(0),                  // 0: uzpif.oi.v1.Op
 	(Decision)(0),            // 1: uzpif.oi.v1.Decision
@@ -2760,64 +2974,70 @@ var file_uzpif_oi_v1_session_proto_goTypes = []any{
 	(*RangeRequest)(nil),     // 18: uzpif.oi.v1.RangeRequest
 	(*RangeAnswer)(nil),      // 19: uzpif.oi.v1.RangeAnswer
 	(*StateRow)(nil),         // 20: uzpif.oi.v1.StateRow
-	(*Batch)(nil),            // 21: uzpif.oi.v1.Batch
-	(*Chunk)(nil),            // 22: uzpif.oi.v1.Chunk
-	(*Items)(nil),            // 23: uzpif.oi.v1.Items
-	(*Item)(nil),             // 24: uzpif.oi.v1.Item
-	(*ReceiptRequest)(nil),   // 25: uzpif.oi.v1.ReceiptRequest
-	(*BatchResult)(nil),      // 26: uzpif.oi.v1.BatchResult
-	(*Committed)(nil),        // 27: uzpif.oi.v1.Committed
-	(*Path)(nil),             // 28: uzpif.oi.v1.Path
-	(*ItemRefusal)(nil),      // 29: uzpif.oi.v1.ItemRefusal
-	(*Heartbeat)(nil),        // 30: uzpif.oi.v1.Heartbeat
-	(*Drain)(nil),            // 31: uzpif.oi.v1.Drain
-	(*Fault)(nil),            // 32: uzpif.oi.v1.Fault
+	(*Probe)(nil),            // 21: uzpif.oi.v1.Probe
+	(*ProbeAnswer)(nil),      // 22: uzpif.oi.v1.ProbeAnswer
+	(*Batch)(nil),            // 23: uzpif.oi.v1.Batch
+	(*Chunk)(nil),            // 24: uzpif.oi.v1.Chunk
+	(*Items)(nil),            // 25: uzpif.oi.v1.Items
+	(*Item)(nil),             // 26: uzpif.oi.v1.Item
+	(*ReceiptRequest)(nil),   // 27: uzpif.oi.v1.ReceiptRequest
+	(*BatchResult)(nil),      // 28: uzpif.oi.v1.BatchResult
+	(*Committed)(nil),        // 29: uzpif.oi.v1.Committed
+	(*Path)(nil),             // 30: uzpif.oi.v1.Path
+	(*ItemRefusal)(nil),      // 31: uzpif.oi.v1.ItemRefusal
+	(*Heartbeat)(nil),        // 32: uzpif.oi.v1.Heartbeat
+	(*Drain)(nil),            // 33: uzpif.oi.v1.Drain
+	(*Fault)(nil),            // 34: uzpif.oi.v1.Fault
 }
 var file_uzpif_oi_v1_session_proto_depIdxs = []int32{
 	5,  // 0: uzpif.oi.v1.PublisherFrame.hello:type_name -> uzpif.oi.v1.Hello
 	10, // 1: uzpif.oi.v1.PublisherFrame.announce:type_name -> uzpif.oi.v1.Announce
-	25, // 2: uzpif.oi.v1.PublisherFrame.receipt_request:type_name -> uzpif.oi.v1.ReceiptRequest
-	21, // 3: uzpif.oi.v1.PublisherFrame.batch:type_name -> uzpif.oi.v1.Batch
-	22, // 4: uzpif.oi.v1.PublisherFrame.chunk:type_name -> uzpif.oi.v1.Chunk
-	30, // 5: uzpif.oi.v1.PublisherFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
-	32, // 6: uzpif.oi.v1.PublisherFrame.fault:type_name -> uzpif.oi.v1.Fault
+	27, // 2: uzpif.oi.v1.PublisherFrame.receipt_request:type_name -> uzpif.oi.v1.ReceiptRequest
+	23, // 3: uzpif.oi.v1.PublisherFrame.batch:type_name -> uzpif.oi.v1.Batch
+	24, // 4: uzpif.oi.v1.PublisherFrame.chunk:type_name -> uzpif.oi.v1.Chunk
+	32, // 5: uzpif.oi.v1.PublisherFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
+	34, // 6: uzpif.oi.v1.PublisherFrame.fault:type_name -> uzpif.oi.v1.Fault
 	15, // 7: uzpif.oi.v1.PublisherFrame.rebind:type_name -> uzpif.oi.v1.Rebind
 	4,  // 8: uzpif.oi.v1.PublisherFrame.revocation:type_name -> uzpif.oi.v1.SignedObject
 	18, // 9: uzpif.oi.v1.PublisherFrame.range_request:type_name -> uzpif.oi.v1.RangeRequest
-	6,  // 10: uzpif.oi.v1.IndexerFrame.welcome:type_name -> uzpif.oi.v1.Welcome
-	12, // 11: uzpif.oi.v1.IndexerFrame.announce_result:type_name -> uzpif.oi.v1.AnnounceResult
-	26, // 12: uzpif.oi.v1.IndexerFrame.batch_result:type_name -> uzpif.oi.v1.BatchResult
-	30, // 13: uzpif.oi.v1.IndexerFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
-	31, // 14: uzpif.oi.v1.IndexerFrame.drain:type_name -> uzpif.oi.v1.Drain
-	32, // 15: uzpif.oi.v1.IndexerFrame.fault:type_name -> uzpif.oi.v1.Fault
-	16, // 16: uzpif.oi.v1.IndexerFrame.acknowledgements:type_name -> uzpif.oi.v1.Acknowledgements
-	19, // 17: uzpif.oi.v1.IndexerFrame.range_answer:type_name -> uzpif.oi.v1.RangeAnswer
-	7,  // 18: uzpif.oi.v1.Welcome.limits:type_name -> uzpif.oi.v1.Limits
-	8,  // 19: uzpif.oi.v1.Welcome.series:type_name -> uzpif.oi.v1.SeriesSeen
-	9,  // 20: uzpif.oi.v1.SeriesSeen.grant:type_name -> uzpif.oi.v1.Position
-	9,  // 21: uzpif.oi.v1.SeriesSeen.policy:type_name -> uzpif.oi.v1.Position
-	11, // 22: uzpif.oi.v1.Announce.secrets:type_name -> uzpif.oi.v1.SeriesSecret
-	13, // 23: uzpif.oi.v1.AnnounceResult.refusals:type_name -> uzpif.oi.v1.Refusal
-	14, // 24: uzpif.oi.v1.AnnounceResult.collections:type_name -> uzpif.oi.v1.CollectionState
-	32, // 25: uzpif.oi.v1.Acknowledgements.refused:type_name -> uzpif.oi.v1.Fault
-	17, // 26: uzpif.oi.v1.Acknowledgements.acknowledged:type_name -> uzpif.oi.v1.Acknowledged
-	28, // 27: uzpif.oi.v1.Acknowledged.inclusion:type_name -> uzpif.oi.v1.Path
-	20, // 28: uzpif.oi.v1.RangeAnswer.rows:type_name -> uzpif.oi.v1.StateRow
-	24, // 29: uzpif.oi.v1.Items.items:type_name -> uzpif.oi.v1.Item
-	0,  // 30: uzpif.oi.v1.Item.op:type_name -> uzpif.oi.v1.Op
-	32, // 31: uzpif.oi.v1.BatchResult.refused:type_name -> uzpif.oi.v1.Fault
-	27, // 32: uzpif.oi.v1.BatchResult.committed:type_name -> uzpif.oi.v1.Committed
-	28, // 33: uzpif.oi.v1.Committed.inclusion:type_name -> uzpif.oi.v1.Path
-	29, // 34: uzpif.oi.v1.Committed.refusals:type_name -> uzpif.oi.v1.ItemRefusal
-	2,  // 35: uzpif.oi.v1.OutboundIndexing.Session:input_type -> uzpif.oi.v1.PublisherFrame
-	4,  // 36: uzpif.oi.v1.OutboundIndexing.Revoke:input_type -> uzpif.oi.v1.SignedObject
-	3,  // 37: uzpif.oi.v1.OutboundIndexing.Session:output_type -> uzpif.oi.v1.IndexerFrame
-	16, // 38: uzpif.oi.v1.OutboundIndexing.Revoke:output_type -> uzpif.oi.v1.Acknowledgements
-	37, // [37:39] is the sub-list for method output_type
-	35, // [35:37] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	21, // 10: uzpif.oi.v1.PublisherFrame.probe:type_name -> uzpif.oi.v1.Probe
+	6,  // 11: uzpif.oi.v1.IndexerFrame.welcome:type_name -> uzpif.oi.v1.Welcome
+	12, // 12: uzpif.oi.v1.IndexerFrame.announce_result:type_name -> uzpif.oi.v1.AnnounceResult
+	28, // 13: uzpif.oi.v1.IndexerFrame.batch_result:type_name -> uzpif.oi.v1.BatchResult
+	32, // 14: uzpif.oi.v1.IndexerFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
+	33, // 15: uzpif.oi.v1.IndexerFrame.drain:type_name -> uzpif.oi.v1.Drain
+	34, // 16: uzpif.oi.v1.IndexerFrame.fault:type_name -> uzpif.oi.v1.Fault
+	16, // 17: uzpif.oi.v1.IndexerFrame.acknowledgements:type_name -> uzpif.oi.v1.Acknowledgements
+	19, // 18: uzpif.oi.v1.IndexerFrame.range_answer:type_name -> uzpif.oi.v1.RangeAnswer
+	22, // 19: uzpif.oi.v1.IndexerFrame.probe_answer:type_name -> uzpif.oi.v1.ProbeAnswer
+	7,  // 20: uzpif.oi.v1.Welcome.limits:type_name -> uzpif.oi.v1.Limits
+	8,  // 21: uzpif.oi.v1.Welcome.series:type_name -> uzpif.oi.v1.SeriesSeen
+	9,  // 22: uzpif.oi.v1.SeriesSeen.grant:type_name -> uzpif.oi.v1.Position
+	9,  // 23: uzpif.oi.v1.SeriesSeen.policy:type_name -> uzpif.oi.v1.Position
+	9,  // 24: uzpif.oi.v1.SeriesSeen.feed:type_name -> uzpif.oi.v1.Position
+	11, // 25: uzpif.oi.v1.Announce.secrets:type_name -> uzpif.oi.v1.SeriesSecret
+	13, // 26: uzpif.oi.v1.AnnounceResult.refusals:type_name -> uzpif.oi.v1.Refusal
+	14, // 27: uzpif.oi.v1.AnnounceResult.collections:type_name -> uzpif.oi.v1.CollectionState
+	34, // 28: uzpif.oi.v1.Acknowledgements.refused:type_name -> uzpif.oi.v1.Fault
+	17, // 29: uzpif.oi.v1.Acknowledgements.acknowledged:type_name -> uzpif.oi.v1.Acknowledged
+	30, // 30: uzpif.oi.v1.Acknowledged.inclusion:type_name -> uzpif.oi.v1.Path
+	20, // 31: uzpif.oi.v1.RangeAnswer.rows:type_name -> uzpif.oi.v1.StateRow
+	26, // 32: uzpif.oi.v1.Items.items:type_name -> uzpif.oi.v1.Item
+	0,  // 33: uzpif.oi.v1.Item.op:type_name -> uzpif.oi.v1.Op
+	30, // 34: uzpif.oi.v1.Item.scope_path:type_name -> uzpif.oi.v1.Path
+	34, // 35: uzpif.oi.v1.BatchResult.refused:type_name -> uzpif.oi.v1.Fault
+	29, // 36: uzpif.oi.v1.BatchResult.committed:type_name -> uzpif.oi.v1.Committed
+	30, // 37: uzpif.oi.v1.Committed.inclusion:type_name -> uzpif.oi.v1.Path
+	31, // 38: uzpif.oi.v1.Committed.refusals:type_name -> uzpif.oi.v1.ItemRefusal
+	2,  // 39: uzpif.oi.v1.OutboundIndexing.Session:input_type -> uzpif.oi.v1.PublisherFrame
+	4,  // 40: uzpif.oi.v1.OutboundIndexing.Revoke:input_type -> uzpif.oi.v1.SignedObject
+	3,  // 41: uzpif.oi.v1.OutboundIndexing.Session:output_type -> uzpif.oi.v1.IndexerFrame
+	16, // 42: uzpif.oi.v1.OutboundIndexing.Revoke:output_type -> uzpif.oi.v1.Acknowledgements
+	41, // [41:43] is the sub-list for method output_type
+	39, // [39:41] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_uzpif_oi_v1_session_proto_init() }
@@ -2836,6 +3056,7 @@ func file_uzpif_oi_v1_session_proto_init() {
 		(*PublisherFrame_Rebind)(nil),
 		(*PublisherFrame_Revocation)(nil),
 		(*PublisherFrame_RangeRequest)(nil),
+		(*PublisherFrame_Probe)(nil),
 	}
 	file_uzpif_oi_v1_session_proto_msgTypes[1].OneofWrappers = []any{
 		(*IndexerFrame_Welcome)(nil),
@@ -2846,6 +3067,7 @@ func file_uzpif_oi_v1_session_proto_init() {
 		(*IndexerFrame_Fault)(nil),
 		(*IndexerFrame_Acknowledgements)(nil),
 		(*IndexerFrame_RangeAnswer)(nil),
+		(*IndexerFrame_ProbeAnswer)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2853,7 +3075,7 @@ func file_uzpif_oi_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_uzpif_oi_v1_session_proto_rawDesc), len(file_uzpif_oi_v1_session_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   31,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

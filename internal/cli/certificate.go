@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+)
+
+// CertificateFlags are the flags of init for an identity whose certificates
+// somebody else issues.
+type CertificateFlags struct{ Certificate, Key string }
+
+// Add gives c the flags.
+func (f *CertificateFlags) Add(c *cobra.Command) {
+	set := c.Flags()
+	set.StringVar(&f.Certificate, "tls-certificate", "", "PEM file of a certificate that the authority of the trust domain issues and renews; the card lists no TLS key then")
+	set.StringVar(&f.Key, "tls-key", "", "PEM file of its key")
+}
+
+// External reports whether the flags name files.
+func (f *CertificateFlags) External() (bool, error) {
+	if (f.Certificate == "") != (f.Key == "") {
+		return false, Errorf(Usage, "--tls-certificate and --tls-key go together")
+	}
+	return f.Certificate != "", nil
+}
+
+// Settings is what the flags add to a configuration file; nothing if they name
+// no files.
+func (f *CertificateFlags) Settings() string {
+	if f.Certificate == "" {
+		return ""
+	}
+	return fmt.Sprintf("\ntls_certificate: %q\ntls_key: %q\n", f.Certificate, f.Key)
+}
+
+// CertificateSettings describes the two settings of CertificateFiles in a
+// configuration file.
+const CertificateSettings = `# A certificate that somebody else issues and renews, and its key, as PEM files;
+# a path that is not absolute begins at this folder. Both are read again when they
+# change (doc/identity.md). Empty: the certificate in keys/ renews itself.
+# tls_certificate: ""
+# tls_key: ""
+`
+
+// CertificateFiles are the files that the settings tls_certificate and tls_key
+// name, seen from dir; nil if they name none.
+func CertificateFiles(dir, certificate, key string) (*identity.CertificateFiles, error) {
+	if certificate == "" && key == "" {
+		return nil, nil
+	}
+	if certificate == "" || key == "" {
+		return nil, Errorf(Config, "tls_certificate and tls_key go together")
+	}
+	from := func(path string) string {
+		if filepath.IsAbs(path) {
+			return path
+		}
+		return filepath.Join(dir, path)
+	}
+	return &identity.CertificateFiles{Certificate: from(certificate), Key: from(key)}, nil
+}
+
+// CheckCertificate refuses an identity that would have no good certificate to
+// show: of its own, or in files, which may be nil. It changes nothing.
+func CheckCertificate(l *identity.Local, files *identity.CertificateFiles) error {
+	if files != nil {
+		return With(Config, l.UseFiles(*files, time.Now()))
+	}
+	if l.Certificate() == nil {
+		return Errorf(Config, "%s: its card lists no TLS key; name the files of its certificate by tls_certificate and tls_key", l.Name())
+	}
+	return nil
+}
+
+// DescribeIdentity puts the standing of a certificate and of the trust in words,
+// one line each.
+func DescribeIdentity(c identity.CertificateStatus, t identity.TrustStatus) string {
+	text := "no certificate to show"
+	if !c.NotAfter.IsZero() {
+		text = fmt.Sprintf("certificate until %s, %d days left", c.NotAfter, c.DaysLeft)
+	}
+	if c.Problem != "" {
+		text += "; ALARM: " + c.Problem
+	}
+	text += fmt.Sprintf("\ntrust in %d identities and %d authorities", t.Identities, t.Authorities)
+	if t.Problem != "" {
+		text += "; ALARM: " + t.Problem
+	}
+	return text
+}
