@@ -211,6 +211,7 @@ type collection struct {
 	source  reader
 	version string
 	cache   *payloads
+	afar    bool // to read a page again is to ask another server for it
 }
 
 func (p *Publisher) collection(name string) (*collection, error) {
@@ -222,7 +223,7 @@ func (p *Publisher) collection(name string) (*collection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &collection{name: name, journal: p.journal(name), source: r, version: r.Extraction(), cache: newPayloads()}, nil
+	return &collection{name: name, journal: p.journal(name), source: r, version: r.Extraction(), cache: newPayloads(), afar: s.isAfar()}, nil
 }
 
 // scan brings the collection's journal up to its source.

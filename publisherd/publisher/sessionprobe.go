@@ -184,7 +184,9 @@ func (p *Publisher) mustBeHeld(r durable.Reader, a agreement, h [32]byte) (*acke
 }
 
 // payloadOf reads a page of the source that has not changed since it had that
-// digest; nil if it has, or cannot be read.
+// digest; nil if it has, or cannot be read. A server from which pages are fetched
+// one by one is not asked again for the sake of a probe: of such a source only
+// what this session has just read is probed.
 func (c *collection) payloadOf(ctx context.Context, r durable.Reader, h [32]byte, digest envelope.Hash) ([]byte, error) {
 	row, known, err := c.journal.page(r, h)
 	if err != nil || !known || row.Deleted || row.Digest != digest || row.Size > maxProbed {
@@ -192,6 +194,9 @@ func (c *collection) payloadOf(ctx context.Context, r durable.Reader, h [32]byte
 	}
 	if payload, ok := c.cache.lookup(h, digest); ok {
 		return payload, nil
+	}
+	if c.afar {
+		return nil, nil
 	}
 	p, err := c.source.Fetch(ctx, row.Location)
 	if ctx.Err() != nil {

@@ -54,6 +54,10 @@ type Remote struct {
 	IgnoreRobots bool `yaml:"ignore_robots,omitempty" json:"ignore_robots,omitzero"`
 }
 
+// isAfar reports whether each page is read from a server, one by one; collections
+// come whole, and are read from a mirror.
+func (s Source) isAfar() bool { return s.Kind == "tct" && s.isRemote() }
+
 // isRemote reports whether the location is on a server.
 func (s Source) isRemote() bool {
 	scheme, _, ok := strings.Cut(s.Location, "://")
