@@ -121,8 +121,8 @@ func TestALineOf100MBIsRefusedAtTheLimit(t *testing.T) {
 	if !errors.Is(err, ErrLimit) || in.n > MaxPage+1<<20 {
 		t.Errorf("error %v after %d octets", err, in.n)
 	}
-	// What doubles takes twice its size in all.
-	if got > 3*MaxPage {
+	// What doubles takes twice its size in all, and the race detector a little more.
+	if got > 4*MaxPage {
 		t.Errorf("%d octets allocated", got)
 	}
 }

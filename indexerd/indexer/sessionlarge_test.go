@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -181,11 +182,13 @@ func TestARevocationRemovesFiles(t *testing.T) {
 		{"of one page", true, 1},
 	} {
 		for stop := 0; ; stop++ {
-			calls, stopped := 0, false
+			// The indexer also tends by itself.
+			var calls atomic.Int64
+			var stopped atomic.Bool
 			r := newLargeRig(t, func(r *rig) {
 				r.before = func() error {
-					if calls++; stop > 0 && calls >= stop {
-						stopped = true
+					if n := calls.Add(1); stop > 0 && n >= int64(stop) {
+						stopped.Store(true)
 						return errStopped
 					}
 					return nil
@@ -204,8 +207,8 @@ func TestARevocationRemovesFiles(t *testing.T) {
 			rev := p.revocation(body)
 			p.revoke(rev)
 			r.x.tend(t.Context())
-			was := stopped
-			if stopped { // as if the power had gone there
+			was := stopped.Load()
+			if was { // as if the power had gone there
 				r.before = nil
 				r.close()
 				r.open()
