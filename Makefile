@@ -111,6 +111,10 @@ bench: ## run the benchmarks, and those against peers if bench/ is there
 bench-log: ## measure the log beside Tessera and Pebble, in turn, on one disk (5 minutes)
 	GOWORK=off $(GO) -C bench run ./log $(BENCHFLAGS)
 
+.PHONY: bench-audit
+bench-audit: ## lint a log of a million entries beside Ed25519 alone, on all cores (10 minutes)
+	$(GO) test -run '^$$' -bench BenchmarkLint -benchtime 1x -timeout 1h ./auditor/lint -entries $(or $(ENTRIES),1000000)
+
 .PHONY: demo
 demo: build ## show it all: two identities, a push, a receipt, its audit, an edit
 	bash testdata/demo.sh

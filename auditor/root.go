@@ -19,7 +19,7 @@ line is wrong, 69 the log cannot be reached, 74 a file cannot be read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(verifyCommand(), fsckCommand(), versionCommand())
+	root.AddCommand(verifyCommand(), fsckCommand(), lintCommand(), followCommand(), versionCommand())
 	return root
 }
 

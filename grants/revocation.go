@@ -162,6 +162,16 @@ func (r *Revocation) ReachesWhole(g *Grant) bool {
 	return r.Reaches(g) && (r.Body.Target.Scope == nil || r.Body.Target.Scope.holdsAll(g.Body.Scope))
 }
 
+// ScopeHash is what log objects say that r does to g: the hash of g's own scope
+// if r leaves nothing of g, else that of the scope that r names, with g's nonce.
+// So everyone can tell the two apart who has seen another entry under g.
+func (r *Revocation) ScopeHash(g *Grant) (envelope.Hash, error) {
+	if r.Body.Target.Scope == nil || r.ReachesWhole(g) {
+		return g.ScopeHash, nil
+	}
+	return ScopeHash(g.Body.Nonce, *r.Body.Target.Scope)
+}
+
 // ReachesPage reports whether r revokes the page url under g. With or without a
 // query, and in whatever form: in doubt, consent is withdrawn.
 func (r *Revocation) ReachesPage(g *Grant, url string) bool {

@@ -201,6 +201,10 @@ func (w *deleter) destroyKeys(ctx context.Context) error {
 // conclude says in the log that the deletion is done.
 func (w *deleter) conclude(ctx context.Context) error {
 	p := &conclusion{deletion: w.deletion, pair: w.pair}
+	var err error
+	if p.scope, err = w.rev.ScopeHash(w.pair.Grant); err != nil {
+		return err
+	}
 	lo := sidKey('D', w.SID)
 	for kv, err := range w.x.store.Scan(lo, durable.PrefixEnd(lo)) {
 		if err != nil {
@@ -218,7 +222,7 @@ func (w *deleter) conclude(ctx context.Context) error {
 			p.leaves = append(p.leaves, row.Leaf)
 		}
 	}
-	err := eachPage(w.x.store, w.SID, func(_ []byte, row *catalogueRow) error {
+	err = eachPage(w.x.store, w.SID, func(_ []byte, row *catalogueRow) error {
 		if row.Held {
 			p.pages++
 			p.octets += row.Length
@@ -238,9 +242,10 @@ func (w *deleter) conclude(ctx context.Context) error {
 type conclusion struct {
 	*deletion
 	pair          grants.Pair
-	gone          []state.Item // by ascending hash
-	leaves        [][32]byte   // of those whose payload was held, likewise
-	pages, octets uint64       // that are left
+	scope         envelope.Hash // what of the grant was revoked
+	gone          []state.Item  // by ascending hash
+	leaves        [][32]byte    // of those whose payload was held, likewise
+	pages, octets uint64        // that are left
 	rec           *seriesRecord
 }
 
@@ -265,6 +270,7 @@ func (p *conclusion) Prepare(tx *translog.Tx) error {
 	p.settle(rec, plan.Root())
 	e := rec.entry(p.pair, p.State)
 	e.Decision, e.Status, e.RevocationID, e.Objects = translog.DeleteAck, translog.Revoked, p.Revocation, translog.SetOf(p.leaves)
+	e.ScopeHash = p.scope
 	return errors.Join(plan.Apply(b), b.Delete(p.key()), rec.write(b), rec.append(tx, p.pair, e, p.leaves))
 }
 
@@ -293,5 +299,5 @@ func (p *conclusion) Finish(tx *translog.Tx, c *translog.Committed) error {
 	if p.rec == nil {
 		return nil
 	}
-	return acknowledge(tx, c, 0, p.rec, p.pair, p.Revocation, translog.DeleteAck, uint64(len(p.leaves)))
+	return acknowledge(tx, c, 0, p.rec, p.pair, p.scope, p.Revocation, translog.DeleteAck, uint64(len(p.leaves)))
 }

@@ -69,9 +69,10 @@ type withdrawal struct {
 // reached is a series that a revocation reaches.
 type reached struct {
 	rec   *seriesRecord
-	pair  grants.Pair // the newest grant that it reaches
-	whole bool        // nothing of what is held is left
-	count uint64      // pages held that it reaches
+	pair  grants.Pair   // the newest grant that it reaches
+	scope envelope.Hash // what of the grant, as log objects name it
+	whole bool          // nothing of what is held is left
+	count uint64        // pages held that it reaches
 }
 
 // Prepare reads everything before it writes anything.
@@ -144,6 +145,9 @@ func (p *withdrawal) reach(r durable.Reader, rec *seriesRecord) (*reached, error
 	default:
 		return nil, nil
 	}
+	if hit.scope, err = p.rev.ScopeHash(hit.pair.Grant); err != nil {
+		return nil, err
+	}
 	held := bound.Grant
 	if !p.rev.Reaches(held) {
 		held = newest.Grant
@@ -208,7 +212,7 @@ func (p *withdrawal) stop(tx *translog.Tx, hit *reached) error {
 	}
 	e := rec.entry(hit.pair, rec.State)
 	e.Decision, e.Status, e.RevocationID = translog.RevokeAck, translog.Stopped, p.rev.Object.ID
-	e.Objects = counted(hit.count)
+	e.ScopeHash, e.Objects = hit.scope, counted(hit.count)
 	return rec.append(tx, hit.pair, e, nil)
 }
 
@@ -240,7 +244,7 @@ func counted(n uint64) translog.Set {
 func (p *withdrawal) Finish(tx *translog.Tx, c *translog.Committed) error {
 	for i := range p.reached {
 		hit := &p.reached[i]
-		if err := acknowledge(tx, c, i, hit.rec, hit.pair, p.rev.Object.ID, translog.RevokeAck, hit.count); err != nil {
+		if err := acknowledge(tx, c, i, hit.rec, hit.pair, hit.scope, p.rev.Object.ID, translog.RevokeAck, hit.count); err != nil {
 			return err
 		}
 	}
@@ -273,14 +277,14 @@ func acknowledgementKey(revocation envelope.Hash, sid uint32, kind translog.Deci
 }
 
 // acknowledge signs the acknowledgement of entry i of a commit, and keeps it.
-func acknowledge(tx *translog.Tx, c *translog.Committed, i int, rec *seriesRecord, p grants.Pair, revocation envelope.Hash, kind translog.Decision, count uint64) error {
+func acknowledge(tx *translog.Tx, c *translog.Committed, i int, rec *seriesRecord, p grants.Pair, scope, revocation envelope.Hash, kind translog.Decision, count uint64) error {
 	e, g := c.Entries[i], p.Grant
 	o, err := tx.Sign(envelope.Header{
 		Type: envelope.Acknowledgement, Subject: rec.subject(g), Audience: rec.Publisher, Sequence: e.Sequence,
 	}, &translog.Acknowledgement{
 		AckType: kind, CheckpointRef: c.Checkpoint.ID, Count: count, Entry: translog.AckEntry{Index: e.Sequence, ObjectID: e.ID},
 		GrantID: g.Object.ID, Indexer: g.Object.Audience, PolicyHash: g.Body.PolicyHash, Publisher: rec.Publisher,
-		RevocationID: revocation, ScopeHash: g.ScopeHash,
+		RevocationID: revocation, ScopeHash: scope,
 	})
 	if err != nil {
 		return err

@@ -273,6 +273,9 @@ func (p *admission) checkOne(r durable.Reader, o offer, all []*seriesRecord) (*s
 			rec = other
 			continue
 		}
+		if other.leafKey().Commit() == g.Body.LeafKeyCommit { // the log would show two series as one
+			return nil, refuse(grants.ErrMalformed, "series %s has this leaf key", other.Series)
+		}
 		if err := p.checkOverlap(r, g, other); err != nil {
 			return nil, err
 		}

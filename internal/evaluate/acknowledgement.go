@@ -122,6 +122,10 @@ func openAck(a AckAnswer, e ExpectedAck) (ack signed[translog.Acknowledgement], 
 func (e *ExpectedAck) matchAck(ack signed[translog.Acknowledgement], entry signed[translog.Entry]) error {
 	o, body := ack.Object, &ack.body
 	id := e.Revocation.Object.ID
+	scope, err := e.Revocation.ScopeHash(e.Grant)
+	if err != nil {
+		return err
+	}
 	switch {
 	case o.Audience != e.Publisher || body.Publisher != e.Publisher || body.Indexer != e.Indexer:
 		return fail(Match, RuleParties, "the acknowledgement is from %s for %s (audience %s), want %s", body.Indexer, body.Publisher, o.Audience, e.Publisher)
@@ -135,8 +139,8 @@ func (e *ExpectedAck) matchAck(ack signed[translog.Acknowledgement], entry signe
 		return fail(Match, RuleGrant, "the acknowledgement names grant %s, want %s", body.GrantID, e.GrantID)
 	case body.PolicyHash != e.PolicyHash:
 		return fail(Match, RulePolicy, "the acknowledgement names policy %s, want %s", body.PolicyHash, e.PolicyHash)
-	case body.ScopeHash != e.ScopeHash:
-		return fail(Match, RuleScope, "the acknowledgement names scope %s, want %s", body.ScopeHash, e.ScopeHash)
+	case body.ScopeHash != scope:
+		return fail(Match, RuleScope, "the acknowledgement names scope %s, want %s", body.ScopeHash, scope)
 	case body.AckType != entry.body.Decision:
 		return fail(Match, RuleEntries, "the acknowledgement is of a %s, its entry of a %s", body.AckType, entry.body.Decision)
 	case body.Entry.ObjectID != entry.ID || body.Entry.Index != entry.Sequence:
@@ -155,8 +159,12 @@ func (e *ExpectedAck) matchEntry(entry signed[translog.Entry]) error {
 	if at < 0 {
 		return fail(Match, RuleBatch, "the entry is at revision %d of journal epoch %d, which was never acknowledged", body.Through, body.JournalEpoch)
 	}
+	scope, err := e.Revocation.ScopeHash(e.Grant)
+	if err != nil {
+		return err
+	}
 	want := terms{
-		indexer: e.Indexer, grant: e.GrantID, policy: e.PolicyHash, scope: e.ScopeHash, collection: e.CollectionRef,
+		indexer: e.Indexer, grant: e.GrantID, policy: e.PolicyHash, scope: scope, collection: e.CollectionRef,
 		purposes: e.Purposes, journalEpoch: body.JournalEpoch, from: body.Through, through: body.Through,
 	}
 	if err := entryTerms(body).match(entry.Type, want); err != nil {

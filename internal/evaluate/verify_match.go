@@ -65,6 +65,9 @@ func (v *verification) matchTerms() (string, error) {
 	want := entryTerms(e)
 	want.indexer, want.grant, want.policy, want.scope = v.indexer, g.Object.ID, v.pair.Policy.Object.ID, g.ScopeHash
 	want.purposes = g.Body.Purposes.Strings()
+	if !e.RevocationID.IsZero() { // it may be of a part of the scope: see matchRevocation
+		want.scope = e.ScopeHash
+	}
 	if err := entryTerms(e).match(envelope.Entry, want); err != nil {
 		return "", err
 	}
@@ -183,7 +186,13 @@ func (v *verification) matchRevocation() (string, error) {
 		return "", fail(Match, RuleRevocation, "%w", err)
 	}
 	o, ack, e := v.acknowledgement.Object, &v.acknowledgement.body, &v.entry.body
+	scope, err := rev.ScopeHash(v.pair.Grant)
+	if err != nil {
+		return "", err
+	}
 	switch {
+	case e.ScopeHash != scope:
+		return "", fail(Match, RuleScope, "the entry says that %s of the grant was revoked, the revocation says %s", e.ScopeHash, scope)
 	case e.RevocationID != rev.Object.ID || ack.RevocationID != rev.Object.ID:
 		return "", fail(Match, RuleRevocation, "entry and acknowledgement name %s and %s, the revocation is %s", e.RevocationID, ack.RevocationID, rev.Object.ID)
 	case !rev.ReachesPage(v.pair.Grant, v.ev.URL):

@@ -1,8 +1,8 @@
 package fsck
 
 import (
-	"errors"
 	"fmt"
+	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/translog"
@@ -41,8 +41,10 @@ type judge struct {
 	continues *translog.Continues
 	anyLog    bool // continues is not known, and may be anything
 	chained   bool // this source has every checkpoint that was published
+	tail      bool // but for those before some size
 
-	last    *firsts // the one published first at the last size
+	last    *firsts          // the one published first at the last size
+	newest  *envelope.Object // the one published last
 	refresh *pendingRefresh
 	head    bool // whether the root of the newest tree was compared
 }
@@ -50,6 +52,7 @@ type judge struct {
 type firsts struct {
 	size         uint64
 	id, previous envelope.Hash
+	issued       time.Time
 }
 
 // pendingRefresh is the previous_hash of the checkpoint published last.
@@ -65,7 +68,7 @@ func (j *judge) accept(r *Report, c *claim, tree translog.Tree) bool {
 	if c.kind == Checkpoint && c.probe == nil {
 		r.Checkpoints++
 		if err := j.open(c, tree.Origin); err != nil {
-			r.addf(Checkpoint, c.size, c.key, "%v", err)
+			r.Add(Finding{Kind: Checkpoint, Index: c.size, Key: c.key, Detail: err.Error(), Rule: ruleOf(err)})
 			return false
 		}
 	}
@@ -87,63 +90,75 @@ func (j *judge) accept(r *Report, c *claim, tree translog.Tree) bool {
 func (j *judge) open(c *claim, origin string) error {
 	o, body, err := translog.ParseCheckpoint(c.raw)
 	if err != nil {
-		return err
+		return &Flaw{"checkpoint-form", err}
 	}
 	if j.o.Keys != nil {
 		v := envelope.Verifier{Keys: j.o.Keys, Type: envelope.Checkpoint, Threshold: 1}
 		if _, err := envelope.Authenticate(c.raw, new(translog.Checkpoint), v); err != nil {
-			return err
+			return &Flaw{"checkpoint-key", err}
 		}
 	}
 	switch {
 	case body.TreeSize != c.size || o.Sequence != c.size:
-		return fmt.Errorf("it says that it is of size %d, sequence %d, and stands at %d", body.TreeSize, o.Sequence, c.size)
+		return Flawf("checkpoint-size", "it says that it is of size %d, sequence %d, and stands at %d", body.TreeSize, o.Sequence, c.size)
 	case body.LogOrigin != origin:
-		return fmt.Errorf("it is of the log %.80q", body.LogOrigin)
+		return Flawf("checkpoint-origin", "it is of the log %.80q", body.LogOrigin)
 	case j.o.Indexer != "" && (body.Indexer != j.o.Indexer || o.Subject != j.o.Indexer):
-		return fmt.Errorf("it is of the indexer %.80q", string(body.Indexer))
+		return Flawf("checkpoint-indexer", "it is of the indexer %.80q", string(body.Indexer))
 	case !j.anyLog && !sameEnd(body.Continues, j.continues):
-		return errors.New("it names another log than the one that this one continues")
+		return Flawf("checkpoint-continues", "it names another log than the one that this one continues")
+	}
+	if j.anyLog { // what the first one says counts for all
+		j.anyLog, j.continues = false, body.Continues
 	}
 	c.root = body.Root
 	if c.note != nil {
 		t, err := translog.OpenNote(c.note, j.vkey)
 		if err != nil {
-			return err
+			return &Flaw{"checkpoint-note", err}
 		}
 		if t != (translog.Tree{Origin: origin, Size: c.size, Root: c.root}) {
-			return errors.New("artefact and note differ")
+			return Flawf("checkpoint-note", "artefact and note differ")
 		}
 	}
-	return j.chain(c, o.ID, body.PreviousHash)
+	return j.chain(c, o, body.PreviousHash)
 }
 
 func sameEnd(a, b *translog.Continues) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // chain checks previous_hash by what came before. A broken link is told once.
-func (j *judge) chain(c *claim, id, previous envelope.Hash) error {
+func (j *judge) chain(c *claim, o *envelope.Object, previous envelope.Hash) error {
+	id := o.ID
 	switch c.place {
 	case committed:
 		if !previous.IsZero() {
-			return errors.New("it has a previous_hash, and was not published")
+			return Flawf("checkpoint-chain", "it has a previous_hash, and was not published")
 		}
 	case held:
 		if j.last != nil && previous != j.last.id {
-			return errors.New("its previous_hash is not that of the checkpoint published before")
+			return Flawf("checkpoint-chain", "its previous_hash is not that of the checkpoint published before")
 		}
 	case refreshed:
-		j.refresh = &pendingRefresh{c.key, c.size, previous}
+		j.refresh, j.newest = &pendingRefresh{c.key, c.size, previous}, o
+		if j.last != nil && o.IssuedAt.Before(j.last.issued) {
+			return Flawf("checkpoint-time", "it was issued at %s, before one that it comes after (%s)", envelope.At(o.IssuedAt), envelope.At(j.last.issued))
+		}
 	case first:
 		was := j.last
-		j.last = &firsts{c.size, id, previous}
-		if !j.chained {
-			return nil
-		}
+		j.last = &firsts{c.size, id, previous, o.IssuedAt}
 		switch {
-		case was == nil && (c.size != 0 || !previous.IsZero()):
-			return errors.New("nothing is there that was published before it")
+		case was != nil && was.size == c.size && was.id != id:
+			return Flawf("checkpoint-fork", "it is another one than was published first at that size")
+		case was != nil && was.size == c.size:
+			return nil
+		case was != nil && o.IssuedAt.Before(was.issued):
+			return Flawf("checkpoint-time", "it was issued at %s, before the one of size %d", envelope.At(o.IssuedAt), was.size)
+		case !j.chained:
+			return nil
+		case was == nil && !j.tail && (c.size != 0 || !previous.IsZero()):
+			return Flawf("checkpoint-chain", "nothing is there that was published before it")
 		case was != nil && previous != was.id:
-			return fmt.Errorf("its previous_hash is not the object_id of the checkpoint of size %d, which stands before it", was.size)
+			return Flawf("checkpoint-chain", "its previous_hash is not the object_id of the checkpoint of size %d, which stands before it", was.size)
 		}
 	}
 	return nil
@@ -160,7 +175,11 @@ func (j *judge) root(r *Report, c *claim, root [32]byte) {
 		kind, j.head = Root, true
 	}
 	if c.root != root {
-		r.addf(kind, c.size, c.key, "it says that the root at size %d is %x, and it is %x", c.size, c.root, root)
+		rule := ""
+		if c.kind == Checkpoint {
+			rule = "checkpoint-root"
+		}
+		r.Add(Finding{Kind: kind, Index: c.size, Key: c.key, Rule: rule, Detail: fmt.Sprintf("it says that the root at size %d is %x, and it is %x", c.size, c.root, root)})
 	}
 }
 
@@ -173,6 +192,7 @@ func (j *judge) end(r *Report) {
 	case j.last == nil || j.last.size != p.size:
 		r.addf(Missing, p.size, fmt.Sprintf("checkpoint of size %d", p.size), "the first one published at that size is not there, or not the last")
 	case j.last.previous != p.previous:
-		r.addf(Checkpoint, p.size, p.key, "its previous_hash is not that of the first one published at size %d", p.size)
+		r.Add(Finding{Kind: Checkpoint, Index: p.size, Key: p.key, Rule: "checkpoint-chain",
+			Detail: fmt.Sprintf("its previous_hash is not that of the first one published at size %d", p.size)})
 	}
 }

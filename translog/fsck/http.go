@@ -1,12 +1,14 @@
 package fsck
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
 
+	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/inorder"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 	"github.com/uzpif-oi/uzpif-oi/translog/remote"
@@ -27,9 +29,18 @@ func Remote(ctx context.Context, c *remote.Client, o Options) (*Report, error) {
 	}
 	r.Origin, r.TreeSize, r.Root = s.tree.Origin, s.tree.Size, s.tree.Root
 	w := &walk{o: &o, report: r, src: s, tree: s.tree, judge: judge{o: &o, vkey: o.VKey, anyLog: true}}
+	if o.Ask > 0 {
+		if err := s.ask(ctx, &w.judge); err != nil {
+			return r, err
+		}
+	}
 	if err := w.run(ctx); err != nil {
 		return r, err
 	}
+	if l := w.judge.last; l != nil {
+		r.Last = &Published{Size: l.size, ID: l.id, Previous: l.previous, IssuedAt: envelope.At(l.issued)}
+	}
+	r.Newest = w.judge.newest
 	return r, s.probe(ctx)
 }
 
@@ -40,8 +51,9 @@ type public struct {
 	report *Report
 	tree   translog.Tree
 	note   []byte
-	signed []byte // the artefact of note, or of a later one
-	first  []byte // the one published first at that size
+	signed []byte  // the artefact of note, or of a later one
+	first  []byte  // the one published first at that size
+	before []claim // those published before it, as far as they were asked for
 	roots  map[uint64][32]byte
 }
 
@@ -91,9 +103,9 @@ func (s *public) load(ctx context.Context) (ok bool, err error) {
 	return true, err
 }
 
-func (s *public) bundles(ctx context.Context, size uint64) iter.Seq2[bundle, error] {
+func (s *public) bundles(ctx context.Context, first, size uint64) iter.Seq2[bundle, error] {
 	indexes := func(yield func(uint64, error) bool) {
-		for i := uint64(0); i*translog.TileWidth < size && yield(i, nil); i++ {
+		for i := first; i*translog.TileWidth < size && yield(i, nil); i++ {
 		}
 	}
 	return func(yield func(bundle, error) bool) {
@@ -133,6 +145,7 @@ func (s *public) sizes() []uint64 {
 	if n > 0 {
 		all = append(all, n-1)
 	}
+	all = slices.DeleteFunc(all, func(n uint64) bool { return n < s.o.From.Size() }) // no root is known there
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -140,8 +153,13 @@ func (s *public) sizes() []uint64 {
 func (s *public) claims(_ context.Context, head translog.Tree) iter.Seq2[claim, error] {
 	return func(yield func(claim, error) bool) {
 		s.roots = make(map[uint64][32]byte)
+		all := s.before
 		for _, n := range s.sizes() {
-			if !yield(claim{size: n, probe: func(root [32]byte) { s.roots[n] = root }}, nil) {
+			all = append(all, claim{size: n, probe: func(root [32]byte) { s.roots[n] = root }})
+		}
+		slices.SortStableFunc(all, func(a, b claim) int { return cmp.Compare(a.size, b.size) })
+		for _, c := range all {
+			if !yield(c, nil) {
 				return
 			}
 		}

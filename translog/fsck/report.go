@@ -2,6 +2,7 @@ package fsck
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -36,6 +37,7 @@ type Finding struct {
 	Key    string `json:"key,omitempty"`
 	Detail string `json:"detail"`
 	Log    string `json:"log,omitempty"` // the origin of a log that has ended
+	Rule   string `json:"-"`             // more exact than Kind, where something is
 }
 
 // String is the finding for people.
@@ -60,8 +62,14 @@ type Report struct {
 	Findings    []Finding     `json:"findings"`
 	Unlisted    uint64        `json:"unlisted,omitzero"` // findings beyond Options.Limit
 
+	// Of a log that was read over HTTP: the checkpoint published last, and the
+	// first one of its size. Either may be missing.
+	Newest *envelope.Object `json:"-"`
+	Last   *Published       `json:"-"`
+
 	limit int
 	log   string // for the findings that follow
+	found func(Finding)
 }
 
 // OK reports whether nothing was found.
@@ -87,6 +95,9 @@ func (r *Report) String() string {
 
 // Add adds a finding, or counts it if there are too many.
 func (r *Report) Add(f Finding) {
+	if r.found != nil {
+		r.found(f)
+	}
 	if len(r.Findings) >= r.limit {
 		r.Unlisted++
 		return
@@ -125,6 +136,50 @@ type Options struct {
 	// Visit, if it is set, is called with each entry of each log that could be
 	// read, in order, by one goroutine.
 	Visit func(log uint32, o *envelope.Object, e *translog.Entry)
+	// Open, if it is set, reads and judges the entry at index in place of this
+	// package, called by several goroutines. With an error, which may be a
+	// *Flaw, it may still return what could be read, to be visited.
+	Open func(raw []byte, index uint64) (*envelope.Object, *translog.Entry, error)
+	// Found, if it is set, is called with each finding, also those beyond Limit.
+	Found func(Finding)
+
+	// What follows is for logs that are read over HTTP. From is where an earlier
+	// check had come to: the entries before it are not read again, and Full is
+	// called behind each full bundle with where this one has come to.
+	From Frontier
+	Full func(size uint64, f Frontier)
+	// Ask is at how many sizes, the last ones, the log is asked for what it
+	// published there; After is what was published last before them.
+	Ask   uint64
+	After *Published
+}
+
+// A Published is the checkpoint published first at a size.
+type Published struct {
+	ID       envelope.Hash `json:"id"`
+	IssuedAt envelope.Time `json:"issued_at"`
+	Previous envelope.Hash `json:"previous,omitzero"`
+	Size     uint64        `json:"size"`
+}
+
+// A Flaw is what is wrong with an entry or checkpoint, and the rule it breaks.
+type Flaw struct {
+	Rule string
+	Err  error
+}
+
+func (f *Flaw) Error() string { return f.Err.Error() }
+func (f *Flaw) Unwrap() error { return f.Err }
+
+// Flawf makes a Flaw.
+func Flawf(rule, format string, args ...any) *Flaw { return &Flaw{rule, fmt.Errorf(format, args...)} }
+
+// ruleOf is the rule that err names, if it names one.
+func ruleOf(err error) string {
+	if f := (*Flaw)(nil); errors.As(err, &f) {
+		return f.Rule
+	}
+	return ""
 }
 
 func (o Options) withDefaults() Options {
@@ -133,4 +188,6 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-func (o *Options) report() *Report { return &Report{Findings: []Finding{}, limit: o.Limit} }
+func (o *Options) report() *Report {
+	return &Report{Findings: []Finding{}, limit: o.Limit, found: o.Found}
+}

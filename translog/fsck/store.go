@@ -148,13 +148,13 @@ func (s *store) head(r *Report) (translog.Tree, error) {
 }
 
 // bundles scans entries and sets side by side.
-func (s *store) bundles(ctx context.Context, size uint64) iter.Seq2[bundle, error] {
+func (s *store) bundles(ctx context.Context, first, size uint64) iter.Seq2[bundle, error] {
 	return func(yield func(bundle, error) bool) {
-		entries := newCursor(s.rows.Scan(s.key(translog.RowEntry, 0), s.key(translog.RowEntry, size)))
+		entries := newCursor(s.rows.Scan(s.key(translog.RowEntry, first*translog.TileWidth), s.key(translog.RowEntry, size)))
 		defer entries.stop()
-		sets := newCursor(s.rows.Scan(s.key(translog.RowSet, 0), s.key(translog.RowSet, size)))
+		sets := newCursor(s.rows.Scan(s.key(translog.RowSet, first*translog.TileWidth), s.key(translog.RowSet, size)))
 		defer sets.stop()
-		for i := uint64(0); i*translog.TileWidth < size; i++ {
+		for i := first; i*translog.TileWidth < size; i++ {
 			b := bundle{index: i, keeps: true, sets: make(map[uint64][]byte)}
 			err := ctx.Err()
 			first, width := i*translog.TileWidth, translog.Width(size, 0, i)

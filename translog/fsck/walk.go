@@ -15,8 +15,9 @@ import (
 // A source is where a log is read from. What it cannot read is ErrAbsent, or an
 // error that report says is a finding; any other error ends the check.
 type source interface {
-	// bundles yields every bundle of the tree of that size, in order.
-	bundles(ctx context.Context, size uint64) iter.Seq2[bundle, error]
+	// bundles yields every bundle of the tree of that size, in order, but for
+	// those before the first.
+	bundles(ctx context.Context, first, size uint64) iter.Seq2[bundle, error]
 	// tile is the first width hashes of a tile, nil for one that this source
 	// does not keep.
 	tile(ctx context.Context, level int, index uint64, width int) ([]byte, error)
@@ -71,10 +72,14 @@ func (w *walk) run(ctx context.Context) error {
 	next, stop := iter.Pull2(w.src.claims(ctx, w.tree))
 	defer stop()
 	w.next = next
+	w.front = w.o.From.open()
+	for _, hashes := range w.o.From {
+		w.levels = append(w.levels, append(make([]byte, 0, 32*translog.TileWidth), hashes...))
+	}
 	if err := w.advance(); err != nil {
 		return err
 	}
-	for c, err := range inorder.Map(w.src.bundles(ctx, w.tree.Size), w.o.Workers, func(b bundle) (*checked, error) { return w.look(b), nil }) {
+	for c, err := range inorder.Map(w.src.bundles(ctx, w.front.size/translog.TileWidth, w.tree.Size), w.o.Workers, func(b bundle) (*checked, error) { return w.look(b), nil }) {
 		if err == nil {
 			err = w.take(ctx, c)
 		} else if kind, ok := w.src.found(err); ok {
@@ -101,9 +106,8 @@ func (w *walk) look(b bundle) *checked {
 	c := &checked{bundle: b, findings: b.bad, hashes: make([]byte, 0, 32*len(b.entries))}
 	for i, raw := range b.entries {
 		index := b.index*translog.TileWidth + uint64(i)
-		key := fmt.Sprintf("entry %d", index)
 		if raw == nil {
-			c.findings = append(c.findings, Finding{Kind: Missing, Index: index, Key: key, Detail: "it is not there"})
+			c.findings = append(c.findings, Finding{Kind: Missing, Index: index, Key: fmt.Sprintf("entry %d", index), Detail: "it is not there"})
 			c.hashes = append(c.hashes, make([]byte, 32)...)
 			c.objects, c.bodies = append(c.objects, nil), append(c.bodies, nil)
 			continue
@@ -112,7 +116,7 @@ func (w *walk) look(b bundle) *checked {
 		c.hashes = append(c.hashes, h[:]...)
 		o, e, err := w.open(raw, index)
 		if err != nil {
-			c.findings = append(c.findings, Finding{Kind: Entry, Index: index, Key: key, Detail: err.Error()})
+			c.findings = append(c.findings, Finding{Kind: Entry, Index: index, Key: fmt.Sprintf("entry %d", index), Detail: err.Error(), Rule: ruleOf(err)})
 		}
 		c.objects, c.bodies = append(c.objects, o), append(c.bodies, e)
 		if e != nil && b.keeps {
@@ -124,6 +128,9 @@ func (w *walk) look(b bundle) *checked {
 
 // open reads one entry. The body is nil if it cannot be read.
 func (w *walk) open(raw []byte, index uint64) (*envelope.Object, *translog.Entry, error) {
+	if w.o.Open != nil {
+		return w.o.Open(raw, index)
+	}
 	o, err := envelope.Parse(raw)
 	if err != nil {
 		return nil, nil, err
@@ -206,7 +213,13 @@ func (w *walk) take(ctx context.Context, c *checked) error {
 	if w.o.Progress != nil {
 		w.o.Progress(w.front.size, w.tree.Size)
 	}
-	return w.append(ctx, 0, hashes)
+	if err := w.append(ctx, 0, hashes); err != nil {
+		return err
+	}
+	if w.o.Full != nil && len(hashes) == 32*translog.TileWidth {
+		w.o.Full(w.front.size, w.levels)
+	}
+	return nil
 }
 
 // agree compares the entries of a bundle with its tile, and gives the hashes

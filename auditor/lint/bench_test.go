@@ -1,0 +1,89 @@
+package lint_test
+
+import (
+	"crypto/ed25519"
+	"flag"
+	"net/http/httptest"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/auditor/lint"
+	"github.com/uzpif-oi/uzpif-oi/auditor/zoo"
+	"github.com/uzpif-oi/uzpif-oi/internal/evaluate/stage"
+	"github.com/uzpif-oi/uzpif-oi/translog"
+	"github.com/uzpif-oi/uzpif-oi/translog/remote"
+)
+
+var benchEntries = flag.Int("entries", 100_000, "entries of the log that BenchmarkLint reads")
+
+// BenchmarkLint lints a log of -entries entries over HTTP, served by the same
+// process, and then verifies as many Ed25519 signatures on all cores. The ratio
+// of the two is what the checks beside the signatures leave of them.
+func BenchmarkLint(b *testing.B) {
+	s := stage.New(b, 1)
+	log := benchLog(b, s, *benchEntries)
+	server := httptest.NewServer(log.Handler())
+	defer server.Close()
+	c, err := remote.New(server.URL, s.Indexer.Card.Log.VKey, remote.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	entries := float64(len(log.Entries))
+	for b.Loop() {
+		began := time.Now()
+		r, err := lint.Remote(b.Context(), c, lint.Options{Card: s.Indexer.Card, Now: now, State: b.TempDir()})
+		if err != nil || !r.OK() || r.EntriesChecked != uint64(entries) {
+			b.Fatalf("%v\n%s", err, r)
+		}
+		linted := entries / time.Since(began).Seconds()
+		raw := verifyAlone(b, len(log.Entries))
+		b.ReportMetric(linted, "entries/s")
+		b.ReportMetric(raw, "verifications/s")
+		b.ReportMetric(linted/raw, "ratio")
+	}
+}
+
+// benchLog is a log in which a hundred series take turns.
+func benchLog(b *testing.B, s *stage.Stage, n int) *zoo.Log {
+	script := zoo.NewScript(s.Indexer, now.Add(-time.Duration(n+1000)*time.Minute))
+	var all []zoo.Grant
+	for i := range 100 {
+		g := zoo.Grant{Series: string(rune('A' + i)), Name: string(rune('A' + i)), Life: 1 << 60}
+		script.Journal(g, 7)
+		script.Batch(g, 1, zoo.Part{Decision: translog.Include, Pages: 10})
+		all = append(all, g)
+	}
+	for i := 0; len(script.Drafts) < n; i++ {
+		script.Batch(all[i%len(all)], 1, zoo.Part{Decision: translog.Update, Pages: 3})
+	}
+	return zoo.New(b, s.Indexer, script.Drafts, []uint64{0, 0}, now, zoo.Lie{})
+}
+
+// verifyAlone is how many signatures of some hundred octets a second all cores
+// verify.
+func verifyAlone(b *testing.B, n int) float64 {
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	message := make([]byte, 1400)
+	sig := ed25519.Sign(private, message)
+	var done atomic.Int64
+	var all sync.WaitGroup
+	began := time.Now()
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for done.Add(1) <= int64(n) {
+				if !ed25519.Verify(public, message, sig) {
+					b.Error("it does not verify")
+				}
+			}
+		})
+	}
+	all.Wait()
+	return float64(n) / time.Since(began).Seconds()
+}

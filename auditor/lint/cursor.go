@@ -1,0 +1,79 @@
+package lint
+
+import (
+	"slices"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/translog"
+)
+
+// rank is the place of a decision in the entries of a batch.
+func rank(d translog.Decision) int {
+	return 1 + slices.Index([]translog.Decision{translog.Include, translog.Update, translog.DeleteAck, translog.Exclude}, d)
+}
+
+// cursor judges where in its journal the entry says that the collection stands.
+// After a broken cursor it is believed, so that one lie is found once.
+func (c *Checker) cursor(index uint64, e *translog.Entry, s *collection) {
+	here := s.Known && !s.Shared && e.JournalEpoch == s.Epoch
+	switch {
+	case !e.BatchID.IsZero() && e.BatchID == s.Batch.ID:
+		c.sameBatch(index, e, s)
+		return
+	case !e.BatchID.IsZero() && slices.Contains(s.Recent, e.BatchID):
+		c.broke(index, Batch, "batch %s was committed before", e.BatchID)
+	case e.BatchID.IsZero():
+		c.standing(index, e, s)
+	case here && e.From != s.Through:
+		c.broke(index, Cursor, "a batch from revision %d, the collection stands at %d of journal epoch %d", e.From, s.Through, s.Epoch)
+	case here, s.Shared, !s.Known && s.Open:
+	case e.JournalEpoch == 0 || slices.Contains(s.Past, e.JournalEpoch):
+		c.broke(index, Cursor, "a batch of journal epoch %d, which has ended", e.JournalEpoch)
+	case e.From != 0:
+		c.broke(index, Cursor, "a new journal epoch, %d, from revision %d", e.JournalEpoch, e.From)
+	}
+	if s.Epoch != e.JournalEpoch && s.Epoch != 0 {
+		s.Past = lastOf(append(s.Past, s.Epoch), maxPast)
+	}
+	s.Known, s.Epoch, s.Through = true, e.JournalEpoch, e.Through
+	if !e.BatchID.IsZero() {
+		s.Batch = batch{ID: e.BatchID, Index: index, Rank: rank(e.Decision), From: e.From, State: e.State, Grant: e.GrantID}
+		s.Recent = lastOf(append(s.Recent, e.BatchID), maxRecent)
+	}
+}
+
+// standing judges an entry outside batches, which names the cursor as it is.
+func (c *Checker) standing(index uint64, e *translog.Entry, s *collection) {
+	switch {
+	case s.Shared:
+	case s.Known && (e.JournalEpoch != s.Epoch || e.Through != s.Through):
+		c.broke(index, Cursor, "%s/%s at revision %d of journal epoch %d, the collection stands at %d of %d",
+			e.Decision, e.Status, e.Through, e.JournalEpoch, s.Through, s.Epoch)
+	case !s.Known && !s.Open && (e.JournalEpoch != 0 || e.Through != 0):
+		c.broke(index, Cursor, "%s/%s at revision %d of a collection that nothing was taken from", e.Decision, e.Status, e.Through)
+	}
+}
+
+// sameBatch judges a further entry of the batch that came last.
+func (c *Checker) sameBatch(index uint64, e *translog.Entry, s *collection) {
+	b := &s.Batch
+	switch {
+	case index != b.Index+1:
+		c.broke(index, Batch, "batch %s has an entry here and one at %d, which are no one commit", e.BatchID, b.Index)
+	case e.From != b.From || e.Through != s.Through || e.JournalEpoch != s.Epoch:
+		c.broke(index, Batch, "batch %s has two stretches: %d to %d, and %d to %d", e.BatchID, b.From, s.Through, e.From, e.Through)
+	case e.State != b.State || e.GrantID != b.Grant:
+		c.broke(index, Batch, "batch %s leads to two states, or is under two grants", e.BatchID)
+	case rank(e.Decision) <= b.Rank || e.Status == translog.Reconciled:
+		c.broke(index, Batch, "batch %s has a second %s/%s, or its decisions in another order", e.BatchID, e.Decision, e.Status)
+	}
+	b.Index, b.Rank = index, rank(e.Decision)
+}
+
+// lastOf is the last n of s.
+func lastOf[T uint64 | envelope.Hash](s []T, n int) []T {
+	if len(s) > n {
+		s = slices.Delete(s, 0, len(s)-n)
+	}
+	return s
+}

@@ -1,0 +1,66 @@
+package lint_test
+
+import (
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/auditor/lint"
+	"github.com/uzpif-oi/uzpif-oi/auditor/zoo"
+	"github.com/uzpif-oi/uzpif-oi/internal/evaluate/stage"
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/translog/remote"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// options are those of a lint of an indexer's log.
+func options(indexer *identity.Local) lint.Options {
+	return lint.Options{Card: indexer.Card, Now: now, Workers: 2}
+}
+
+// judge lints a log over HTTP.
+func judge(t testing.TB, l *zoo.Log, o lint.Options) *lint.Report {
+	t.Helper()
+	r, err := lintOnce(t, l, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func lintOnce(t testing.TB, l *zoo.Log, o lint.Options) (*lint.Report, error) {
+	t.Helper()
+	server := httptest.NewServer(l.Handler())
+	defer server.Close()
+	c, err := remote.New(server.URL, o.Card.Log.VKey, remote.Options{Tries: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	return lint.Remote(t.Context(), c, o)
+}
+
+func TestAnHonestLogIsClean(t *testing.T) {
+	s := stage.New(t, 1)
+	r := judge(t, zoo.Honest(t, s.Indexer, now, zoo.Lie{}), options(s.Indexer))
+	if !r.OK() || r.EntriesChecked != 21 || r.Grants != 6 || r.Collections != 4 || r.Checkpoints != 7 {
+		t.Errorf("%d entries, %d grants, %d collections, %d checkpoints:\n%s", r.EntriesChecked, r.Grants, r.Collections, r.Checkpoints, r)
+	}
+}
+
+// TestEachDishonestLogIsFound serves one log for each kind of lie.
+func TestEachDishonestLogIsFound(t *testing.T) {
+	s, stranger := stage.New(t, 1), stage.New(t, 2).Indexer
+	for _, k := range zoo.Dishonest(stranger) {
+		t.Run(k.Name, func(t *testing.T) {
+			r := judge(t, zoo.Honest(t, s.Indexer, now, k.Lie), options(s.Indexer))
+			for _, v := range r.Violations {
+				if v.Rule == k.Rule {
+					return
+				}
+			}
+			t.Errorf("%s is not found:\n%s", k.Rule, r)
+		})
+	}
+}
