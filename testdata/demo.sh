@@ -90,6 +90,8 @@ run publisherd status --dir demo/publisher
 step "The audit of the whole: delivery then, deletion now, one unbroken log"
 run auditor verify demo/evidence.json --key demo/indexer.card.json --key demo/publisher.card.json --log "http://$public"
 run publisherd receipts verify --dir demo/publisher
+run auditor lint "http://$public" --key demo/indexer.card.json
+run auditor follow "http://$public" --key demo/indexer.card.json --state demo/followed --once
 
 step "The indexer stops"
 kill -TERM "$indexer"
