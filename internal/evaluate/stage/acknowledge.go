@@ -25,6 +25,7 @@ func (s *Stage) Acknowledge(t testing.TB, b *Batch, rev *grants.Revocation, kind
 	t.Helper()
 	e := s.entry(b)
 	e.From, e.Decision, e.Status, e.RevocationID = e.Through, kind, translog.Stopped, rev.Object.ID
+	e.ScopeHash = must[envelope.Hash](t)(rev.ScopeHash(b.Pair.Grant))
 	e.Objects = Counted(uint64(len(b.Pages)))
 	if kind == translog.DeleteAck {
 		e.Status, e.Objects = translog.Revoked, translog.SetOf(s.tombstones(b))
