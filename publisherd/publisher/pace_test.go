@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
@@ -175,6 +176,7 @@ func TestASeriesBeyondItsLimitWaitsExactly(t *testing.T) {
 			}
 		}, series...), func(t *testing.T, x *testIndexer) {
 			time.Sleep(wait + 5*time.Second)
+			synctest.Wait() // the loop's goroutine has written
 			if late := again.Sub(limited) - wait; late < 0 || late > 2*time.Second {
 				t.Errorf("taken up again after %s, want %s", again.Sub(limited), wait)
 			}
