@@ -77,7 +77,7 @@ func (x *Indexer) Serve(ctx context.Context, s *grpc.Server, l net.Listener) err
 		told, atWork := x.sessions.drain(drainTime)
 		x.log.Info("drained", "sessions", told, "at_work", atWork, "left", x.sessions.count())
 		x.sessions.endAll(errShutdown)
-		s.Stop()
+		stopServer(s)
 	})
 	defer stop()
 	err := s.Serve(l)
@@ -85,6 +85,14 @@ func (x *Indexer) Serve(ctx context.Context, s *grpc.Server, l net.Listener) err
 		return nil
 	}
 	return err
+}
+
+// stopServer closes the connections once what was sent on them is out, the reason
+// of a refusal above all, and without waiting for more than flushTime.
+func stopServer(s *grpc.Server) {
+	cut := time.AfterFunc(flushTime, s.Stop)
+	defer cut.Stop()
+	s.GracefulStop()
 }
 
 // oneSession gives each connection a flag that its one session takes.

@@ -128,6 +128,7 @@ func (r *registry) endAll(why error) {
 // Times of a drain.
 const (
 	drainTime  = 10 * time.Second      // for what is in flight
+	flushTime  = 2 * time.Second       // for what was sent, when all sessions have ended
 	drainLook  = 20 * time.Millisecond // between two looks
 	comeBack   = 500                   // milliseconds, at the least
 	comeSpread = 2500                  // so that not all come back at once
