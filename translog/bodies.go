@@ -189,6 +189,33 @@ func (c *Checkpoint) Validate() error {
 	return nil
 }
 
+// encode is the canonical form of c. Every group of entries has a checkpoint of
+// its own; TestEveryCheckpointThatIsSignedIsReadBack compares.
+func (c *Checkpoint) encode() ([]byte, error) {
+	var w envelope.Encoder
+	w.Text("algorithm", c.Algorithm)
+	if c.Continues != nil {
+		var end envelope.Encoder
+		end.Text("origin", c.Continues.Origin)
+		end.Hash("root", c.Continues.Root)
+		end.Number("size", c.Continues.Size)
+		continues, err := end.Object()
+		if err != nil {
+			return nil, err
+		}
+		w.Raw("continues", continues)
+	}
+	w.Text("indexer", string(c.Indexer))
+	w.Text("log_origin", c.LogOrigin)
+	if !c.PreviousHash.IsZero() {
+		w.Hash("previous_hash", c.PreviousHash)
+	}
+	w.Text("profile", c.Profile)
+	w.Hash("root", c.Root)
+	w.Number("tree_size", c.TreeSize)
+	return w.Object()
+}
+
 // validate checks the end of a log that the one named origin continues.
 func (c *Continues) validate(origin string) error {
 	switch {

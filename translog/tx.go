@@ -171,13 +171,21 @@ func (l *Log) signEntry(e *pending, index uint64, now time.Time) error {
 
 // signCheckpoint makes the artefact and the note of a tree.
 func (l *Log) signCheckpoint(t Tree, previous envelope.Hash, now time.Time) (signed, error) {
-	o, err := envelope.Sign(envelope.Header{
-		Type: envelope.Checkpoint, Authority: l.cfg.Authority, Subject: l.cfg.Indexer,
-		Epoch: l.cfg.Epoch, Sequence: t.Size, IssuedAt: now,
-	}, &Checkpoint{
+	c := &Checkpoint{
 		Algorithm: RootAlgorithm, Continues: l.continues, Indexer: l.cfg.Indexer, LogOrigin: t.Origin,
 		PreviousHash: previous, Profile: Profile, Root: t.Root, TreeSize: t.Size,
-	}, l.cfg.Signer)
+	}
+	if err := c.Validate(); err != nil {
+		return signed{}, err
+	}
+	body, err := c.encode()
+	if err != nil {
+		return signed{}, err
+	}
+	o, err := envelope.SignBody(envelope.Header{
+		Type: envelope.Checkpoint, Authority: l.cfg.Authority, Subject: l.cfg.Indexer,
+		Epoch: l.cfg.Epoch, Sequence: t.Size, IssuedAt: now,
+	}, body, l.cfg.Indexer, l.cfg.Signer)
 	if err != nil {
 		return signed{}, err
 	}
