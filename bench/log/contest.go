@@ -44,7 +44,8 @@ func bouts() []bout {
 		{"pebble", "Pebble alone, batches of 256", bare(256)},
 		ours("ours/4096", "our log, 4,096 adders", 4096, (*peer.Ours).Add),
 		tessera("tessera/4096", "Tessera, 4,096 adders", 4096, tessera4096, (*peer.Tessera).Add),
-		ours("signed", "our log, signed decision sets, 256 adders", 256, (*peer.Ours).AddSigned),
+		ours("signed/256", "our log, signed decision sets, 256 adders", 256, (*peer.Ours).AddSigned),
+		ours("signed/4096", "our log, signed decision sets, 4,096 adders", 4096, (*peer.Ours).AddSigned),
 		{"ed25519", "Ed25519 signatures, all cores", func(_ context.Context, _ string, d time.Duration) (load.Sample, error) {
 			return peer.Signatures(d), nil
 		}},
