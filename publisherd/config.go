@@ -22,6 +22,7 @@ const configFile = "publisherd.yaml"
 type config struct {
 	LogLevel string        `mapstructure:"log_level"`
 	Rescan   time.Duration `mapstructure:"rescan_interval"`
+	Verify   time.Duration `mapstructure:"verify_interval"`
 	Admin    string        `mapstructure:"admin"`
 	Ballast  int64         `mapstructure:"ballast_mib"`
 	LowWater int64         `mapstructure:"low_water_mib"`
@@ -42,6 +43,11 @@ const configTemplate = `# publisherd: the publishing side. Each setting is shown
 # How often "run" scans each collection, even if nothing seems to have changed.
 # Changes of files are noticed within seconds; this finds what went unnoticed.
 # rescan_interval: 5m
+
+# How often a scan of a folder reads every file. Otherwise it reads those that
+# have moved since, by their size, times and place on the disk. 0 reads all of
+# them each time.
+# verify_interval: 24h
 
 # Where "run" serves /healthz and /readyz, as host:port; keep it on loopback.
 # "off" opens no port.
@@ -65,6 +71,14 @@ const configTemplate = `# publisherd: the publishing side. Each setting is shown
 # What is logged: debug, info, warn or error.
 # log_level: warn
 `
+
+// verify is Verify as publisher.Config has it.
+func (c *config) verify() time.Duration {
+	if c.Verify == 0 {
+		return -1
+	}
+	return c.Verify
+}
 
 // room is what is kept free of the disk.
 func (c *config) room() durable.Room {
@@ -90,7 +104,7 @@ func writeConfig(dir, settings string) error {
 func loadConfig(dir string) (config, error) {
 	var c config
 	err := cli.ReadConfig(dir, configFile, "publisherd", map[string]any{
-		"log_level": "warn", "rescan_interval": "5m", "admin": "off",
+		"log_level": "warn", "rescan_interval": "5m", "verify_interval": "24h", "admin": "off",
 		"ballast_mib": 16, "low_water_mib": 64, "disk_stall": "30s", "reply_timeout": "2m",
 		"tls_certificate": "", "tls_key": "",
 	}, &c)
@@ -106,6 +120,9 @@ func (c *config) check() error {
 	}
 	if c.Rescan < time.Second || c.Rescan > 24*time.Hour {
 		return cli.Errorf(cli.Config, "rescan_interval: %s, want 1s to 24h", c.Rescan)
+	}
+	if c.Verify < 0 || c.Verify > 30*24*time.Hour {
+		return cli.Errorf(cli.Config, "verify_interval: %s, want 0 to 720h", c.Verify)
 	}
 	for name, mib := range map[string]int64{"ballast_mib": c.Ballast, "low_water_mib": c.LowWater} {
 		if mib < 0 || mib > 1<<20 {

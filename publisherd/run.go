@@ -57,7 +57,7 @@ func newRun(a *app) *cobra.Command {
 // run is the daemon. On the end of ctx it stops in order: batches in flight,
 // sessions, HTTP, store.
 func run(ctx context.Context, dir string, c config, log *slog.Logger) (err error) {
-	p, err := publisher.Open(publisher.Config{Dir: dir, Log: log, Room: c.room(), Stall: c.Stall, Certificate: c.certificate(dir), Reply: c.Reply})
+	p, err := publisher.Open(publisher.Config{Dir: dir, Log: log, Room: c.room(), Stall: c.Stall, Certificate: c.certificate(dir), Reply: c.Reply, Verify: c.verify()})
 	if err != nil {
 		return err
 	}

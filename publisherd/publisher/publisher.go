@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,10 @@ type Config struct {
 	// may take before it is reported, 0 means 30 s.
 	Room  durable.Room
 	Stall time.Duration
+	// Verify is how often all files of a folder are read, even those of which the
+	// file system says that they have not moved; 0 means 24 h, less than 0 with
+	// each scan.
+	Verify time.Duration
 	// Reply is how long an indexer may take for one answer; 0 means 2 minutes.
 	Reply time.Duration
 	// Rand is where random octets come from that nobody may foresee; nil means
@@ -54,6 +59,7 @@ type Publisher struct {
 	store *durable.Store
 
 	reply   time.Duration // see Config
+	verify  time.Duration // see Config
 	random  io.Reader     // see Config
 	highest highest
 	// public opens the public log of an indexer; nil compares none.
@@ -107,7 +113,7 @@ func Open(c Config) (*Publisher, error) {
 		return nil, err
 	}
 	return &Publisher{dir: c.Dir, log: c.Log, clock: c.Now, local: local, trust: trust, store: store, edits: make(map[string]*sync.Mutex),
-		reply: c.Reply, random: c.Rand, public: openPublic}, nil
+		reply: c.Reply, verify: cmp.Or(c.Verify, defaultVerify), random: c.Rand, public: openPublic}, nil
 }
 
 func trustDir(dir string) string { return filepath.Join(dir, "trust") }
@@ -231,12 +237,12 @@ func (p *Publisher) scan(ctx context.Context, c *collection, massDelete bool) (S
 	if err := p.store.Room(); err != nil { // what is left is for receipts
 		return ScanReport{}, fmt.Errorf("source %s: %w", c.name, err)
 	}
-	s := scanner{journal: c.journal, source: c.source, extractor: c.version, cache: c.cache, now: p.now, massDelete: massDelete}
+	s := scanner{journal: c.journal, source: c.source, extractor: c.version, cache: c.cache, now: p.now, massDelete: massDelete, verify: p.verify}
 	s.keep = func(stated content.Preferences) error { return keepPreferences(p.dir, c.name, stated) }
 	r, err := s.run(ctx)
 	if err != nil {
 		return r, fmt.Errorf("source %s: %w", c.name, err)
 	}
-	p.log.Info("scanned", "collection", c.name, "pages", r.Pages, "changed", r.Changed, "deleted", r.Deleted, "skipped", len(r.Skipped), "unchanged", r.Unchanged)
+	p.log.Info("scanned", "collection", c.name, "pages", r.Pages, "read", r.Read, "changed", r.Changed, "deleted", r.Deleted, "skipped", len(r.Skipped), "unchanged", r.Unchanged)
 	return r, nil
 }
