@@ -12,6 +12,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/internal/link"
 )
 
 // configFile is written once by init, and never rewritten.
@@ -28,6 +29,9 @@ type config struct {
 	LowWater int64         `mapstructure:"low_water_mib"`
 	Stall    time.Duration `mapstructure:"disk_stall"`
 	Reply    time.Duration `mapstructure:"reply_timeout"`
+
+	Proxy            string `mapstructure:"proxy"`
+	ProxyCredentials string `mapstructure:"proxy_credentials_file"`
 
 	Certificate string `mapstructure:"tls_certificate"`
 	Key         string `mapstructure:"tls_key"`
@@ -67,6 +71,15 @@ const configTemplate = `# publisherd: the publishing side. Each setting is shown
 # How long an indexer may take for one answer. A batch is answered when it is in
 # the log.
 # reply_timeout: 2m
+
+# The HTTP proxy through which indexers are dialled: http://HOST:PORT or
+# https://HOST:PORT; it resolves their names. "off" is none; without a value it is
+# HTTPS_PROXY of the environment. What NO_PROXY names is dialled directly.
+# proxy:
+
+# The file, readable by its owner only, with "Basic USER:PASSWORD" or
+# "Bearer TOKEN" for the proxy.
+# proxy_credentials_file:
 ` + cli.CertificateSettings + `
 # What is logged: debug, info, warn or error.
 # log_level: warn
@@ -106,6 +119,7 @@ func loadConfig(dir string) (config, error) {
 	err := cli.ReadConfig(dir, configFile, "publisherd", map[string]any{
 		"log_level": "warn", "rescan_interval": "5m", "verify_interval": "24h", "admin": "off",
 		"ballast_mib": 16, "low_water_mib": 64, "disk_stall": "30s", "reply_timeout": "2m",
+		"proxy": "", "proxy_credentials_file": "",
 		"tls_certificate": "", "tls_key": "",
 	}, &c)
 	if err != nil {
@@ -137,6 +151,9 @@ func (c *config) check() error {
 	}
 	if c.Reply < time.Second || c.Reply > time.Hour {
 		return cli.Errorf(cli.Config, "reply_timeout: %s, want 1s to 1h", c.Reply)
+	}
+	if _, err := link.ProxyFor(c.Proxy); err != nil {
+		return cli.Errorf(cli.Config, "%w", err)
 	}
 	if c.Admin == "off" {
 		return nil

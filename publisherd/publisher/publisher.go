@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"path/filepath"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/internal/link"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
@@ -37,6 +39,10 @@ type Config struct {
 	Verify time.Duration
 	// Reply is how long an indexer may take for one answer; 0 means 2 minutes.
 	Reply time.Duration
+	// Proxy is the HTTP proxy through which indexers are dialled: its URL, "off",
+	// or nothing for that of the environment. ProxyCredentials is the file of the
+	// credential for it, of the form of a source's.
+	Proxy, ProxyCredentials string
 	// Rand is where random octets come from that nobody may foresee; nil means
 	// the operating system's.
 	Rand io.Reader
@@ -58,9 +64,13 @@ type Publisher struct {
 	trust *identity.Trust
 	store *durable.Store
 
-	reply   time.Duration // see Config
-	verify  time.Duration // see Config
-	random  io.Reader     // see Config
+	reply  time.Duration // see Config
+	verify time.Duration // see Config
+	random io.Reader     // see Config
+
+	proxy       func(address string) (*url.URL, error) // nil: none
+	proxySecret string                                 // see Config
+
 	highest highest
 	// public opens the public log of an indexer; nil compares none.
 	public func(*identity.Log) (publicLog, error)
@@ -108,12 +118,16 @@ func Open(c Config) (*Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
+	proxy, err := link.ProxyFor(c.Proxy)
+	if err != nil {
+		return nil, err
+	}
 	store, err := durable.Open(filepath.Join(c.Dir, "store"), durable.Options{Logger: c.Log, Room: c.Room, Stall: c.Stall, FS: c.FS})
 	if err != nil {
 		return nil, err
 	}
 	return &Publisher{dir: c.Dir, log: c.Log, clock: c.Now, local: local, trust: trust, store: store, edits: make(map[string]*sync.Mutex),
-		reply: c.Reply, verify: cmp.Or(c.Verify, defaultVerify), random: c.Rand, public: openPublic}, nil
+		reply: c.Reply, verify: cmp.Or(c.Verify, defaultVerify), random: c.Rand, public: openPublic, proxy: proxy, proxySecret: c.ProxyCredentials}, nil
 }
 
 func trustDir(dir string) string { return filepath.Join(dir, "trust") }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/peer"
 
+	"github.com/uzpif-oi/uzpif-oi/content/fetch"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
@@ -209,7 +210,7 @@ func (p *Publisher) connect(who *identity.Peer, wire *counter) (*grpc.ClientConn
 	hs.TransportCredentials = credentials.NewTLS(identity.ClientConfig(hs.certificate(p.local), p.trust, identity.Indexer, who.Card.Identity, p.now))
 	conn, err := grpc.NewClient("passthrough:///"+who.Address(),
 		grpc.WithTransportCredentials(hs),
-		grpc.WithContextDialer(wire.dialTCP),
+		grpc.WithContextDialer(p.dialing(wire, hs)),
 		grpc.WithUserAgent("publisherd"),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
@@ -222,14 +223,30 @@ func (p *Publisher) connect(who *identity.Peer, wire *counter) (*grpc.ClientConn
 	return conn, hs, err
 }
 
-func (n *counter) dialTCP(ctx context.Context, addr string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return nil, err
+// dialing opens connections whose octets wire counts, those to a proxy included.
+// gRPC reports a proxy's refusal only as text, so hs keeps it.
+func (p *Publisher) dialing(wire *counter, hs *handshake) func(context.Context, string) (net.Conn, error) {
+	d := link.Dialer{Proxy: p.proxy, Authorization: p.proxyCredential, Wrap: func(c net.Conn) net.Conn { return countedConn{c, wire} }}
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := d.Dial(ctx, address)
+		if errors.Is(err, link.ErrProxy) {
+			hs.err.Store(&err)
+		}
+		return conn, err
 	}
-	return countedConn{conn, n}, nil
+}
+
+// proxyCredential reads the credential for the proxy; no error shows it.
+func (p *Publisher) proxyCredential() (string, error) {
+	if p.proxySecret == "" {
+		return "", nil
+	}
+	text, err := (&Remote{CredentialsFile: p.proxySecret}).secret(p.dir)
+	if err != nil {
+		return "", err
+	}
+	c, err := fetch.ParseCredential(text)
+	return c.Header(), err
 }
 
 // open starts the stream and its two goroutines.
