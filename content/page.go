@@ -28,8 +28,13 @@ type Page struct {
 	SourceHash [32]byte
 
 	// Unchanged says that the source's bytes are those that the caller knows
-	// already. Then only URL, Location and SourceHash are set.
-	Unchanged bool
+	// already. Then only URL, Location, SourceHash and Stamp are set; and of a
+	// page that is Unread, which was told by its Stamp alone, no SourceHash.
+	Unchanged, Unread bool
+
+	// Stamp is that of the file as it was read; zero where the source has none,
+	// or the file moved under the reader's hands.
+	Stamp Stamp
 
 	// Payload is what is sent, in the form that Format names.
 	Format  Format

@@ -12,6 +12,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/internal/link"
 )
 
 // configFile is written once by init, and never rewritten.
@@ -22,11 +23,15 @@ const configFile = "publisherd.yaml"
 type config struct {
 	LogLevel string        `mapstructure:"log_level"`
 	Rescan   time.Duration `mapstructure:"rescan_interval"`
+	Verify   time.Duration `mapstructure:"verify_interval"`
 	Admin    string        `mapstructure:"admin"`
 	Ballast  int64         `mapstructure:"ballast_mib"`
 	LowWater int64         `mapstructure:"low_water_mib"`
 	Stall    time.Duration `mapstructure:"disk_stall"`
 	Reply    time.Duration `mapstructure:"reply_timeout"`
+
+	Proxy            string `mapstructure:"proxy"`
+	ProxyCredentials string `mapstructure:"proxy_credentials_file"`
 
 	Certificate string `mapstructure:"tls_certificate"`
 	Key         string `mapstructure:"tls_key"`
@@ -42,6 +47,11 @@ const configTemplate = `# publisherd: the publishing side. Each setting is shown
 # How often "run" scans each collection, even if nothing seems to have changed.
 # Changes of files are noticed within seconds; this finds what went unnoticed.
 # rescan_interval: 5m
+
+# How often a scan of a folder reads every file. Otherwise it reads those that
+# have moved since, by their size, times and place on the disk. 0 reads all of
+# them each time.
+# verify_interval: 24h
 
 # Where "run" serves /healthz and /readyz, as host:port; keep it on loopback.
 # "off" opens no port.
@@ -61,10 +71,27 @@ const configTemplate = `# publisherd: the publishing side. Each setting is shown
 # How long an indexer may take for one answer. A batch is answered when it is in
 # the log.
 # reply_timeout: 2m
+
+# The HTTP proxy through which indexers are dialled: http://HOST:PORT or
+# https://HOST:PORT; it resolves their names. "off" is none; without a value it is
+# HTTPS_PROXY of the environment. What NO_PROXY names is dialled directly.
+# proxy:
+
+# The file, readable by its owner only, with "Basic USER:PASSWORD" or
+# "Bearer TOKEN" for the proxy.
+# proxy_credentials_file:
 ` + cli.CertificateSettings + `
 # What is logged: debug, info, warn or error.
 # log_level: warn
 `
+
+// verify is Verify as publisher.Config has it.
+func (c *config) verify() time.Duration {
+	if c.Verify == 0 {
+		return -1
+	}
+	return c.Verify
+}
 
 // room is what is kept free of the disk.
 func (c *config) room() durable.Room {
@@ -90,8 +117,9 @@ func writeConfig(dir, settings string) error {
 func loadConfig(dir string) (config, error) {
 	var c config
 	err := cli.ReadConfig(dir, configFile, "publisherd", map[string]any{
-		"log_level": "warn", "rescan_interval": "5m", "admin": "off",
+		"log_level": "warn", "rescan_interval": "5m", "verify_interval": "24h", "admin": "off",
 		"ballast_mib": 16, "low_water_mib": 64, "disk_stall": "30s", "reply_timeout": "2m",
+		"proxy": "", "proxy_credentials_file": "",
 		"tls_certificate": "", "tls_key": "",
 	}, &c)
 	if err != nil {
@@ -107,6 +135,9 @@ func (c *config) check() error {
 	if c.Rescan < time.Second || c.Rescan > 24*time.Hour {
 		return cli.Errorf(cli.Config, "rescan_interval: %s, want 1s to 24h", c.Rescan)
 	}
+	if c.Verify < 0 || c.Verify > 30*24*time.Hour {
+		return cli.Errorf(cli.Config, "verify_interval: %s, want 0 to 720h", c.Verify)
+	}
 	for name, mib := range map[string]int64{"ballast_mib": c.Ballast, "low_water_mib": c.LowWater} {
 		if mib < 0 || mib > 1<<20 {
 			return cli.Errorf(cli.Config, "%s: %d, want 0 to 1048576", name, mib)
@@ -120,6 +151,9 @@ func (c *config) check() error {
 	}
 	if c.Reply < time.Second || c.Reply > time.Hour {
 		return cli.Errorf(cli.Config, "reply_timeout: %s, want 1s to 1h", c.Reply)
+	}
+	if _, err := link.ProxyFor(c.Proxy); err != nil {
+		return cli.Errorf(cli.Config, "%w", err)
 	}
 	if c.Admin == "off" {
 		return nil

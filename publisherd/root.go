@@ -49,7 +49,8 @@ func (a *app) open() (*publisher.Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return publisher.Open(publisher.Config{Dir: a.dir, Log: cli.NewLogger(os.Stderr, c.level), Room: c.room(), Stall: c.Stall, Certificate: c.certificate(a.dir), Reply: c.Reply})
+	return publisher.Open(publisher.Config{Dir: a.dir, Log: cli.NewLogger(os.Stderr, c.level), Room: c.room(), Stall: c.Stall, Certificate: c.certificate(a.dir), Reply: c.Reply, Verify: c.verify(),
+		Proxy: c.Proxy, ProxyCredentials: c.ProxyCredentials})
 }
 
 // exitCode is where errors meet exit codes.

@@ -57,7 +57,8 @@ func newRun(a *app) *cobra.Command {
 // run is the daemon. On the end of ctx it stops in order: batches in flight,
 // sessions, HTTP, store.
 func run(ctx context.Context, dir string, c config, log *slog.Logger) (err error) {
-	p, err := publisher.Open(publisher.Config{Dir: dir, Log: log, Room: c.room(), Stall: c.Stall, Certificate: c.certificate(dir), Reply: c.Reply})
+	p, err := publisher.Open(publisher.Config{Dir: dir, Log: log, Room: c.room(), Stall: c.Stall, Certificate: c.certificate(dir), Reply: c.Reply, Verify: c.verify(),
+		Proxy: c.Proxy, ProxyCredentials: c.ProxyCredentials})
 	if err != nil {
 		return err
 	}

@@ -190,6 +190,9 @@ func ParseCredential(text string) (Credential, error) {
 // Format writes the mask under every verb.
 func (c Credential) Format(f fmt.State, _ rune) { io.WriteString(f, c.String()) }
 
+// Header is the credential as a request carries it.
+func (c Credential) Header() string { return c.header }
+
 // String returns the mask.
 func (c Credential) String() string { return "[credential]" }
 

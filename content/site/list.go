@@ -19,6 +19,7 @@ import (
 type entry struct {
 	location string
 	url      string
+	stamp    content.Stamp // see stat
 }
 
 // list walks the whole folder and returns its pages in ascending byte order of
@@ -47,7 +48,7 @@ func (s *Site) list(ctx context.Context, root *os.Root, base string, skip func(c
 			skipped = append(skipped, content.Skipped{Location: location, Reason: "its name gives no URL", Err: err})
 			return nil
 		}
-		pages = append(pages, entry{location, u})
+		pages = append(pages, entry{location: location, url: u})
 		return nil
 	})
 	if err != nil {

@@ -28,19 +28,36 @@ import (
 func (s *Site) Pages(
 	ctx context.Context, known func(location string) (source [32]byte, ok bool), skip func(content.Skipped),
 ) iter.Seq2[content.Page, error] {
+	return s.PagesSince(ctx, known, nil, skip)
+}
+
+// PagesSince is Pages for a caller that took down each file's Stamp: kept, if
+// not nil, is asked with the file's present one, and where it is true the file is
+// not opened, and its page yielded as Unread. It is called by ascending location,
+// from one goroutine.
+func (s *Site) PagesSince(
+	ctx context.Context, known func(location string) (source [32]byte, ok bool),
+	kept func(location string, now content.Stamp) bool, skip func(content.Skipped),
+) iter.Seq2[content.Page, error] {
 	if skip == nil {
 		skip = func(content.Skipped) {}
 	}
 	return func(yield func(content.Page, error) bool) {
-		if err := s.pages(ctx, known, skip, yield); err != nil {
+		if err := s.pages(ctx, asked{known, kept}, skip, yield); err != nil {
 			yield(content.Page{}, err)
 		}
 	}
 }
 
+// asked is what the caller knows; see PagesSince.
+type asked struct {
+	known func(string) ([32]byte, bool)
+	kept  func(string, content.Stamp) bool
+}
+
 // pages returns the error that ended it; nil also when the caller stopped.
 func (s *Site) pages(
-	ctx context.Context, known func(string) ([32]byte, bool), skip func(content.Skipped),
+	ctx context.Context, by asked, skip func(content.Skipped),
 	yield func(content.Page, error) bool,
 ) error {
 	base, err := s.base()
@@ -56,11 +73,14 @@ func (s *Site) pages(
 	if err != nil {
 		return err
 	}
+	if by.kept != nil {
+		stat(ctx, root, entries)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	defer cancel()
-	for r := range s.readAhead(ctx, root, known, entries, &workers) {
+	for r := range s.readAhead(ctx, root, by, entries, &workers) {
 		var done result
 		select {
 		case done = <-r:
@@ -90,7 +110,7 @@ type result struct {
 // will appear, in the order of entries. No more of them hold a page than
 // 2×GOMAXPROCS, the one that the caller took last included.
 func (s *Site) readAhead(
-	ctx context.Context, root *os.Root, known func(string) ([32]byte, bool), entries []entry, workers *sync.WaitGroup,
+	ctx context.Context, root *os.Root, by asked, entries []entry, workers *sync.WaitGroup,
 ) <-chan chan result {
 	type job struct {
 		entry
@@ -106,10 +126,18 @@ func (s *Site) readAhead(
 		defer close(order)
 		for _, e := range entries {
 			done := make(chan result, 1)
+			unread := by.kept != nil && e.stamp != content.Stamp{} && by.kept(e.location, e.stamp)
+			if unread {
+				page := content.Page{URL: e.url, Location: e.location, Unchanged: true, Unread: true, Stamp: e.stamp}
+				done <- result{e.location, page, nil}
+			}
 			select {
 			case order <- done:
 			case <-ctx.Done():
 				return
+			}
+			if unread {
+				continue
 			}
 			select {
 			case jobs <- job{e, done}:
@@ -120,7 +148,7 @@ func (s *Site) readAhead(
 	})
 	for range n {
 		workers.Go(func() {
-			r := s.reader(root, known)
+			r := s.reader(root, by.known)
 			for j := range jobs {
 				page, err := r.read(j.entry)
 				j.done <- result{j.location, page, err}

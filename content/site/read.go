@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path"
@@ -61,11 +62,11 @@ func (s *Site) reader(root *os.Root, known func(string) ([32]byte, bool)) *reade
 // read makes the page of one entry.
 func (r *reader) read(e entry) (content.Page, error) {
 	defer r.shrink()
-	src, modified, err := r.load(e.location)
+	src, modified, stamp, err := r.settled(e.location)
 	if err != nil {
 		return content.Page{}, err
 	}
-	page := content.Page{URL: e.url, Location: e.location, SourceHash: sha256.Sum256(src)}
+	page := content.Page{URL: e.url, Location: e.location, SourceHash: sha256.Sum256(src), Stamp: stamp}
 	if r.known != nil {
 		if old, ok := r.known(e.location); ok && old == page.SourceHash {
 			page.Unchanged = true
@@ -111,39 +112,66 @@ func (r *reader) read(e entry) (content.Page, error) {
 	return page, nil
 }
 
+// maxTries bounds how often a file is read that is written to meanwhile.
+const maxTries = 3
+
+// settled reads a file again while it moves under the reader's hands. If it
+// does so each time, what was read last is taken, and its stamp is zero.
+func (r *reader) settled(location string) (src []byte, modified time.Time, stamp content.Stamp, err error) {
+	for range maxTries {
+		var before, after fs.FileInfo
+		if src, before, after, err = r.load(location); err != nil {
+			return nil, time.Time{}, content.Stamp{}, err
+		}
+		if stamp = stampOf(before); stamp == stampOf(after) && before.Size() == int64(len(src)) {
+			return src, after.ModTime(), stamp, nil
+		}
+		modified = after.ModTime()
+	}
+	return src, modified, content.Stamp{}, nil
+}
+
 // load reads a regular file, through no symbolic link, into the reader's
-// buffer.
-func (r *reader) load(location string) (src []byte, modified time.Time, err error) {
+// buffer, and tells what the file system says of it before and after.
+func (r *reader) load(location string) (src []byte, before, after fs.FileInfo, err error) {
 	if info, err := r.root.Lstat(location); err != nil {
-		return nil, time.Time{}, err
+		return nil, nil, nil, err
 	} else if !info.Mode().IsRegular() {
-		return nil, time.Time{}, &unfit{location, "no regular file"}
+		return nil, nil, nil, &unfit{location, "no regular file"}
 	}
 	f, err := r.root.Open(location)
 	if err != nil {
-		return nil, time.Time{}, err
+		return nil, nil, nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, time.Time{}, err
+	if before, err = f.Stat(); err != nil {
+		return nil, nil, nil, err
 	}
+	if src, err = r.readAll(f, location, before.Size()); err != nil {
+		return nil, nil, nil, err
+	}
+	after, err = f.Stat()
+	return src, before, after, err
+}
+
+// readAll reads an open file that should have size octets.
+func (r *reader) readAll(f *os.File, location string, size int64) ([]byte, error) {
 	tooLarge := &unfit{location, fmt.Sprintf("larger than %d octets", r.maxPage)}
-	if info.Size() > r.maxPage {
-		return nil, time.Time{}, tooLarge
+	if size > r.maxPage {
+		return nil, tooLarge
 	}
 	// One octet more than there should be shows a file that grows.
-	r.buf = slices.Grow(r.buf[:0], int(info.Size())+1)
+	r.buf = slices.Grow(r.buf[:0], int(size)+1)
 	for {
 		n, err := f.Read(r.buf[len(r.buf):cap(r.buf)])
 		r.buf = r.buf[:len(r.buf)+n]
 		switch {
 		case int64(len(r.buf)) > r.maxPage:
-			return nil, time.Time{}, tooLarge
+			return nil, tooLarge
 		case err == io.EOF:
-			return r.buf, info.ModTime(), nil
+			return r.buf, nil
 		case err != nil:
-			return nil, time.Time{}, err
+			return nil, err
 		}
 		if len(r.buf) == cap(r.buf) {
 			r.buf = slices.Grow(r.buf, len(r.buf))

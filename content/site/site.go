@@ -152,7 +152,7 @@ func (s *Site) Fetch(ctx context.Context, location string) (content.Page, error)
 		return content.Page{}, err
 	}
 	r := s.reader(root, nil)
-	return r.read(entry{location, u})
+	return r.read(entry{location: location, url: u})
 }
 
 // checkLocation refuses what a walk would not have found.

@@ -24,6 +24,9 @@ import (
 // Bounds of the transport.
 const (
 	maxMessage       = 1<<20 + 128<<10 // one chunk with its framing, or one announcement
+	// window is how much of one connection may wait to be read. It is fixed, so
+	// that no pings go with each message to measure the line; see Publisher.
+	window           = 1 << 20
 	handshakeTimeout = 10 * time.Second
 	heartbeat        = 20 * time.Second
 	silence          = 42 * time.Second
@@ -55,6 +58,8 @@ func (x *Indexer) NewServer(more ...grpc.ServerOption) *grpc.Server {
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.StatsHandler(oneSession{}),
 		grpc.WaitForHandlers(true),
+		grpc.StaticStreamWindowSize(window),
+		grpc.StaticConnWindowSize(window),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: heartbeat, Timeout: 10 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}, more...)...)

@@ -21,7 +21,14 @@ func (s *session) announced(ctx context.Context, f *oiv1.Announce) error {
 		return fmt.Errorf("TLS exporter: %w", err)
 	}
 	v := s.verifier()
-	a, err := grants.OpenAnnouncement(f.Announcement, v)
+	raw := f.Announcement
+	if len(f.Packed) > 0 {
+		var err error
+		if raw, err = grants.Unpack(f.Packed, maxMessage); err != nil {
+			return err
+		}
+	}
+	a, err := grants.OpenAnnouncement(raw, v)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package indexer
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -349,13 +350,15 @@ func (s *session) greet(ctx context.Context, h *oiv1.Hello) error {
 	view := s.x.tlog.Released()
 	w := &oiv1.Welcome{
 		Version: sessionVersion, HeartbeatMs: uint32(heartbeat.Milliseconds()), Time: s.x.cfg.Now().Unix(),
-		Nonce: s.nonce[:], Note: view.Note,
+		Nonce: s.nonce[:], Note: view.Note, Features: []string{grants.PackFeature},
 		Limits: &oiv1.Limits{
 			ChunkBytes: s.x.cfg.Limits.ChunkBytes, BatchItems: s.x.cfg.Limits.BatchItems,
 			BatchBytes: s.x.cfg.Limits.BatchBytes, PageBytes: s.x.cfg.Limits.PageBytes, AloneBytes: s.x.cfg.Limits.AloneBytes,
 		},
 	}
-	if len(h.Note) > 0 {
+	if bytes.Equal(h.Note, view.Note) {
+		w.Note = nil // it has this very one
+	} else if len(h.Note) > 0 {
 		if err := s.prove(view, h.Note, w); err != nil {
 			return err
 		}

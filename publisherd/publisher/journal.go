@@ -48,6 +48,8 @@ type pageRow struct {
 	Modified    envelope.Time `json:"modified,omitzero"` // of the last change of the fingerprint
 	Deleted     bool          `json:"deleted,omitzero"`
 	Denied      []string      `json:"denied,omitempty"` // purposes that the page itself denies, ascending
+
+	stamp content.Stamp // goes to the row of Location
 }
 
 func urlHash(url string) [32]byte { return sha256.Sum256([]byte(url)) }
@@ -126,7 +128,7 @@ func (e *edit) put(p content.Page, now time.Time) (bool, error) {
 	row := pageRow{
 		URL: p.URL, Location: p.Location, Source: p.SourceHash, Digest: p.Digest, Fingerprint: p.Fingerprint,
 		Format: uint8(p.Format), Size: len(p.Payload), Revision: old.Revision, Modified: envelope.At(now),
-		Denied: deniedBy(p),
+		Denied: deniedBy(p), stamp: p.Stamp,
 	}
 	// Times alone make no revision, although they stand in some payloads: an
 	// indexer that has the page keeps it as it is, another gets it as it is now.
@@ -174,7 +176,7 @@ func (e *edit) revise(h [32]byte, old, row pageRow) error {
 
 func (e *edit) set(h [32]byte, row pageRow) error {
 	if row.Location != "" {
-		if err := e.batch.Set(rowKey('J', e.j.coll, 'l', []byte(row.Location)), h[:]); err != nil {
+		if err := e.batch.Set(rowKey('J', e.j.coll, 'l', []byte(row.Location)), locationRow(h, row.stamp)); err != nil {
 			return err
 		}
 	}
@@ -210,6 +212,7 @@ func (j journal) again(h [32]byte, p *content.Page, now time.Time) error {
 		return err
 	}
 	if p != nil && p.URL == old.URL {
+		p.Stamp = content.Stamp{} // read in the midst of an edit, it may be
 		_, err = e.put(*p, now)
 	} else {
 		// The source cannot give the page now; the next scan decides.

@@ -1,11 +1,13 @@
 package publisher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"path/filepath"
 	"sync"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/internal/link"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
@@ -30,8 +33,16 @@ type Config struct {
 	// may take before it is reported, 0 means 30 s.
 	Room  durable.Room
 	Stall time.Duration
+	// Verify is how often all files of a folder are read, even those of which the
+	// file system says that they have not moved; 0 means 24 h, less than 0 with
+	// each scan.
+	Verify time.Duration
 	// Reply is how long an indexer may take for one answer; 0 means 2 minutes.
 	Reply time.Duration
+	// Proxy is the HTTP proxy through which indexers are dialled: its URL, "off",
+	// or nothing for that of the environment. ProxyCredentials is the file of the
+	// credential for it, of the form of a source's.
+	Proxy, ProxyCredentials string
 	// Rand is where random octets come from that nobody may foresee; nil means
 	// the operating system's.
 	Rand io.Reader
@@ -53,8 +64,13 @@ type Publisher struct {
 	trust *identity.Trust
 	store *durable.Store
 
-	reply   time.Duration // see Config
-	random  io.Reader     // see Config
+	reply  time.Duration // see Config
+	verify time.Duration // see Config
+	random io.Reader     // see Config
+
+	proxy       func(address string) (*url.URL, error) // nil: none
+	proxySecret string                                 // see Config
+
 	highest highest
 	// public opens the public log of an indexer; nil compares none.
 	public func(*identity.Log) (publicLog, error)
@@ -102,12 +118,16 @@ func Open(c Config) (*Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
+	proxy, err := link.ProxyFor(c.Proxy)
+	if err != nil {
+		return nil, err
+	}
 	store, err := durable.Open(filepath.Join(c.Dir, "store"), durable.Options{Logger: c.Log, Room: c.Room, Stall: c.Stall, FS: c.FS})
 	if err != nil {
 		return nil, err
 	}
 	return &Publisher{dir: c.Dir, log: c.Log, clock: c.Now, local: local, trust: trust, store: store, edits: make(map[string]*sync.Mutex),
-		reply: c.Reply, random: c.Rand, public: openPublic}, nil
+		reply: c.Reply, verify: cmp.Or(c.Verify, defaultVerify), random: c.Rand, public: openPublic, proxy: proxy, proxySecret: c.ProxyCredentials}, nil
 }
 
 func trustDir(dir string) string { return filepath.Join(dir, "trust") }
@@ -231,12 +251,12 @@ func (p *Publisher) scan(ctx context.Context, c *collection, massDelete bool) (S
 	if err := p.store.Room(); err != nil { // what is left is for receipts
 		return ScanReport{}, fmt.Errorf("source %s: %w", c.name, err)
 	}
-	s := scanner{journal: c.journal, source: c.source, extractor: c.version, cache: c.cache, now: p.now, massDelete: massDelete}
+	s := scanner{journal: c.journal, source: c.source, extractor: c.version, cache: c.cache, now: p.now, massDelete: massDelete, verify: p.verify}
 	s.keep = func(stated content.Preferences) error { return keepPreferences(p.dir, c.name, stated) }
 	r, err := s.run(ctx)
 	if err != nil {
 		return r, fmt.Errorf("source %s: %w", c.name, err)
 	}
-	p.log.Info("scanned", "collection", c.name, "pages", r.Pages, "changed", r.Changed, "deleted", r.Deleted, "skipped", len(r.Skipped), "unchanged", r.Unchanged)
+	p.log.Info("scanned", "collection", c.name, "pages", r.Pages, "read", r.Read, "changed", r.Changed, "deleted", r.Deleted, "skipped", len(r.Skipped), "unchanged", r.Unchanged)
 	return r, nil
 }

@@ -33,6 +33,7 @@ type Result struct {
 	TreeSize     uint64          `json:"tree_size"`
 	WireOut      int64           `json:"wire_bytes_out"`
 	WireIn       int64           `json:"wire_bytes_in"`
+	Handshake    int64           `json:"handshake_bytes"` // of WireOut and WireIn together, the TLS handshake's
 	Seconds      float64         `json:"seconds"`
 
 	acked func() // when set, called for each batch that was acknowledged
@@ -279,6 +280,7 @@ func (r Result) plus(next Result) Result {
 	next.Receipts = append(r.Receipts, next.Receipts...)
 	next.Unchanged -= min(next.Unchanged, uint64(r.Sent)) // sent by this push, if not by this session
 	next.WireOut, next.WireIn = r.WireOut+next.WireOut, r.WireIn+next.WireIn
+	next.Handshake += r.Handshake
 	next.Seconds += r.Seconds
 	next.Probes += r.Probes
 	next.Unshown = append(r.Unshown, next.Unshown...)
@@ -319,7 +321,7 @@ func (s *session) bring(ctx context.Context, stop <-chan struct{}, r *Relationsh
 		err = s.p.calm(r)
 	}
 	result.acked = nil
-	result.WireOut, result.WireIn = s.wire.out.Swap(0), s.wire.in.Swap(0)
+	result.WireOut, result.WireIn, result.Handshake = s.wire.out.Swap(0), s.wire.in.Swap(0), s.wire.handshake.Swap(0)
 	result.Seconds = time.Since(start).Seconds()
 	if err != nil {
 		return result, s.p.judged([]*Relationship{r}, fmt.Errorf("%s, collection %s: %w", r.Indexer, r.Collection, err))

@@ -14,8 +14,9 @@ import (
 
 // A scan commits to the journal after this many pages or octets of payload.
 const (
-	scanPages = 2000
-	scanBytes = 16 << 20
+	scanPages  = 2000
+	scanBytes  = 16 << 20
+	scanStamps = 20_000 // files that are as before, and were read nevertheless
 )
 
 // The guard against a scan that went wrong: more than this share and this
@@ -32,6 +33,9 @@ var ErrMassDelete = errors.New("too many pages are gone at once")
 // A ScanReport tells what a scan found.
 type ScanReport struct {
 	Pages, Changed, Deleted int
+	// Read is how many of them were read; the others are told by their files'
+	// stamps.
+	Read int
 	// Unchanged says that the source's server called all of it unchanged: no
 	// page was read, and nothing written.
 	Unchanged bool
@@ -49,14 +53,19 @@ type scanner struct {
 	cache      *payloads
 	now        func() time.Time
 	massDelete bool
+	verify     time.Duration                   // how often to read every file; 0 is each time
 	keep       func(content.Preferences) error // nil for sources that state none
 
 	report  ScanReport
 	skipped map[string]bool // locations that keep their last revision
 	gone    []located
 	pages   []content.Page // read, and not yet in the journal
-	bytes   int            // payload octets of pages
-	settled bool           // there is a row of a sitemap
+	stamps  []located      // of files that are as before; not yet in the journal
+	began   time.Time
+	// verifying says that this scan reads every file of a stamper.
+	verifying bool
+	bytes     int  // payload octets of pages
+	settled   bool // there is a row of a sitemap
 	// revision is the journal's behind this scan's last commit, and disturbed
 	// says that a session went beyond it.
 	revision  uint64
@@ -67,13 +76,14 @@ type scanner struct {
 type located struct {
 	location string
 	h        [32]byte
+	stamp    content.Stamp // zero if the file was not at rest
 }
 
 // run reads the whole source once. Pages come by ascending location, and so do
 // the journal's location rows: walking both side by side finds what is gone
 // without holding either. A source that has not changed writes nothing.
 func (s *scanner) run(ctx context.Context) (ScanReport, error) {
-	s.skipped = make(map[string]bool)
+	s.skipped, s.began = make(map[string]bool), s.now()
 	snapshot, err := s.journal.store.Snapshot()
 	if err != nil {
 		return s.report, err
@@ -115,10 +125,10 @@ func (s *scanner) known(r durable.Reader, location string, fresh bool) ([32]byte
 		return [32]byte{}, false
 	}
 	h, err := r.Get(rowKey('J', s.journal.coll, 'l', []byte(location)))
-	if err != nil || len(h) != 32 {
+	if err != nil || len(h) < 32 {
 		return [32]byte{}, false
 	}
-	p, ok, err := s.journal.page(r, [32]byte(h))
+	p, ok, err := s.journal.page(r, [32]byte(h[:32]))
 	if err != nil || !ok || p.Location != location || p.Source.IsZero() {
 		return [32]byte{}, false
 	}
@@ -144,7 +154,8 @@ func (s *scanner) locations(r durable.Reader) iter.Seq2[located, error] {
 				yield(located{}, err)
 				return
 			}
-			if !yield(located{string(kv.Key[len(lo):]), [32]byte(kv.Value)}, nil) {
+			l, err := locatedOf(string(kv.Key[len(lo):]), kv.Value)
+			if !yield(l, err) || err != nil {
 				return
 			}
 		}
@@ -166,12 +177,14 @@ func (s *scanner) merge(pages iter.Seq2[content.Page, error], rows func() (locat
 				return err
 			}
 		}
+		var old located
 		if more && row.location == p.Location {
+			old = row
 			if row, err, more = rows(); err != nil {
 				return err
 			}
 		}
-		if err := s.take(p); err != nil {
+		if err := s.take(p, old); err != nil {
 			return err
 		}
 	}
@@ -184,15 +197,22 @@ func (s *scanner) merge(pages iter.Seq2[content.Page, error], rows func() (locat
 	return nil
 }
 
-// take notes one page, and writes those noted to the journal now and then.
-func (s *scanner) take(p content.Page) error {
+// take notes one page, and writes those noted to the journal now and then. old
+// is what was known of its location.
+func (s *scanner) take(p content.Page, old located) error {
 	s.report.Pages++
-	if p.Unchanged {
+	if p.Unread {
 		return nil
 	}
-	s.pages = append(s.pages, p)
-	s.bytes += len(p.Payload)
-	if len(s.pages) < scanPages && s.bytes < scanBytes {
+	s.report.Read++
+	p.Stamp = s.atRest(p.Stamp)
+	if p.Unchanged {
+		s.restamp(old, p.Stamp)
+	} else {
+		s.pages = append(s.pages, p)
+		s.bytes += len(p.Payload)
+	}
+	if len(s.pages) < scanPages && s.bytes < scanBytes && len(s.stamps) < scanStamps {
 		return nil
 	}
 	return s.flush()
@@ -201,7 +221,7 @@ func (s *scanner) take(p content.Page) error {
 // flush takes the noted pages into the journal. The journal is not held while
 // the source is read.
 func (s *scanner) flush() error {
-	if len(s.pages) == 0 {
+	if len(s.pages)+len(s.stamps) == 0 {
 		return nil
 	}
 	if err := s.state(); err != nil {
@@ -225,6 +245,9 @@ func (s *scanner) flush() error {
 			s.cache.add(p)
 		}
 	}
+	if err := s.writeStamps(e); err != nil {
+		return err
+	}
 	clear(s.pages)
 	s.pages, s.bytes = s.pages[:0], 0
 	return s.commit(e)
@@ -239,7 +262,7 @@ func (s *scanner) finish(fresh bool) error {
 			gone = append(gone, g)
 		}
 	}
-	if len(gone) == 0 && !fresh {
+	if len(gone) == 0 && !fresh && !s.verifying {
 		return nil
 	}
 	e, err := s.journal.edit()
@@ -263,6 +286,9 @@ func (s *scanner) finish(fresh bool) error {
 		}
 	}
 	e.head.Extractor = s.extractor
+	if err := s.writeVerified(e); err != nil {
+		return err
+	}
 	return s.commit(e)
 }
 

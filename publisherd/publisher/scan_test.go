@@ -50,7 +50,7 @@ func (c *scanCase) remove(name string) {
 func (c *scanCase) scanner() *scanner {
 	return &scanner{
 		journal: c.j, source: &site.Site{Dir: c.dir, BaseURL: "https://a.test/", StripExt: true}, extractor: site.Version,
-		cache: newPayloads(), now: func() time.Time { return testNow }, massDelete: c.mass,
+		cache: newPayloads(), now: func() time.Time { return testNow }, massDelete: c.mass, verify: defaultVerify,
 	}
 }
 

@@ -77,6 +77,9 @@ func (r *tctReader) learnt(now time.Time) *settled {
 // readPages begins to read the source, by what is settled unless all is to be read
 // afresh.
 func (s *scanner) readPages(ctx context.Context, r durable.Reader, known func(string) ([32]byte, bool), fresh bool) (iter.Seq2[content.Page, error], error) {
+	if folder, ok := s.source.(stamper); ok {
+		return s.readStamped(ctx, folder, r, known, fresh)
+	}
 	t, ok := s.source.(*tctReader)
 	if !ok {
 		return s.source.Pages(ctx, known, s.skip), nil

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/peer"
 
+	"github.com/uzpif-oi/uzpif-oi/content/fetch"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
@@ -39,6 +40,11 @@ const (
 
 // replyTime is how long one answer of an indexer may take.
 func (p *Publisher) replyTime() time.Duration { return cmp.Or(p.reply, replyTimeout) }
+
+// window is how much an indexer may send ahead of its being read. It is fixed:
+// gRPC would measure the line else, by a ping and its answer with each message,
+// and those would be most of what a session costs in which nothing has changed.
+const window = 1 << 20
 
 // maxMessage is the largest message accepted from an indexer.
 const maxMessage = 4 << 20
@@ -106,8 +112,9 @@ type session struct {
 	hurry    context.CancelFunc // ends it
 }
 
-// counter counts what a connection carries, TLS included.
-type counter struct{ in, out atomic.Int64 }
+// counter counts what a connection carries, TLS included; handshake is the part
+// of both that its handshake took.
+type counter struct{ in, out, handshake atomic.Int64 }
 
 type countedConn struct {
 	net.Conn
@@ -199,29 +206,47 @@ func (p *Publisher) dialOnce(ctx context.Context, rels []*Relationship) (_ *sess
 // connect prepares a connection to an indexer, whose octets wire counts.
 // Nothing is dialled before the first call on it.
 func (p *Publisher) connect(who *identity.Peer, wire *counter) (*grpc.ClientConn, *handshake, error) {
-	hs := new(handshake)
+	hs := &handshake{wire: wire}
 	hs.TransportCredentials = credentials.NewTLS(identity.ClientConfig(hs.certificate(p.local), p.trust, identity.Indexer, who.Card.Identity, p.now))
 	conn, err := grpc.NewClient("passthrough:///"+who.Address(),
 		grpc.WithTransportCredentials(hs),
-		grpc.WithContextDialer(wire.dialTCP),
+		grpc.WithContextDialer(p.dialing(wire, hs)),
 		grpc.WithUserAgent("publisherd"),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: grpcbackoff.DefaultConfig, MinConnectTimeout: min(dialTimeout, p.replyTime())}),
+		grpc.WithStaticStreamWindowSize(window),
+		grpc.WithStaticConnWindowSize(window),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: heartbeat, Timeout: 10 * time.Second}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 	)
 	return conn, hs, err
 }
 
-func (n *counter) dialTCP(ctx context.Context, addr string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return nil, err
+// dialing opens connections whose octets wire counts, those to a proxy included.
+// gRPC reports a proxy's refusal only as text, so hs keeps it.
+func (p *Publisher) dialing(wire *counter, hs *handshake) func(context.Context, string) (net.Conn, error) {
+	d := link.Dialer{Proxy: p.proxy, Authorization: p.proxyCredential, Wrap: func(c net.Conn) net.Conn { return countedConn{c, wire} }}
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := d.Dial(ctx, address)
+		if errors.Is(err, link.ErrProxy) {
+			hs.err.Store(&err)
+		}
+		return conn, err
 	}
-	return countedConn{conn, n}, nil
+}
+
+// proxyCredential reads the credential for the proxy; no error shows it.
+func (p *Publisher) proxyCredential() (string, error) {
+	if p.proxySecret == "" {
+		return "", nil
+	}
+	text, err := (&Remote{CredentialsFile: p.proxySecret}).secret(p.dir)
+	if err != nil {
+		return "", err
+	}
+	c, err := fetch.ParseCredential(text)
+	return c.Header(), err
 }
 
 // open starts the stream and its two goroutines.
@@ -303,6 +328,9 @@ func (s *session) begin(ctx context.Context, stream grpc.ClientStream) error {
 	}
 	if s.welcome = f.GetWelcome(); s.welcome == nil {
 		return s.violation("no welcome")
+	}
+	if len(s.welcome.Note) == 0 { // it is the one that was shown
+		s.welcome.Note = s.note
 	}
 	if err := s.checkWelcome(); err != nil {
 		return err

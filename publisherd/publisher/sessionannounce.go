@@ -127,7 +127,13 @@ func (s *session) announcement(exporter [32]byte) (*oiv1.Announce, error) {
 	if err != nil {
 		return nil, fmt.Errorf("announcement: %w", err)
 	}
-	frame.Announcement = a.Object.Raw
+	if !slices.Contains(s.welcome.Features, grants.PackFeature) {
+		frame.Announcement = a.Object.Raw
+		return frame, nil
+	}
+	if frame.Packed, err = grants.Pack(a.Object.Raw); err != nil {
+		return nil, fmt.Errorf("announcement: %w", err)
+	}
 	return frame, nil
 }
 

@@ -26,6 +26,7 @@ type handshake struct {
 	shown atomic.Pointer[tls.Certificate]     // the own certificate
 	state atomic.Pointer[tls.ConnectionState] // once it is complete
 	heard atomic.Bool
+	wire  *counter
 }
 
 // heardConn notes that something was read.
@@ -62,6 +63,7 @@ func (h *handshake) ClientHandshake(ctx context.Context, authority string, raw n
 		h.err.Store(&err)
 		return conn, info, err
 	}
+	h.wire.handshake.Store(h.wire.in.Load() + h.wire.out.Load())
 	if t, ok := info.(credentials.TLSInfo); ok {
 		h.state.Store(&t.State)
 	}

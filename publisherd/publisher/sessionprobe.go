@@ -26,6 +26,7 @@ const (
 	maxProbes   = 8              // that an indexer has to answer; the last is for a page that was sent again
 	firstProbes = 2              // when a session of one series begins; of several series, one each
 	probeEvery  = 24 * time.Hour // one more, while the session stays
+	probeRest   = 3 * time.Hour  // a session that brings nothing asks for none sooner after the last
 	probeDraws  = 4              // draws for one probe, since not every page can be asked for
 	maxProbed   = 16 << 20       // octets of a page
 )
@@ -40,6 +41,34 @@ type probing struct {
 	last   time.Time
 	begun  map[string]bool              // series
 	resend map[string]map[[32]byte]bool // pages by series: to be sent whatever the indexer says that it holds
+}
+
+// lastProbe is the row of when pages of a series were asked for last.
+type lastProbe struct {
+	At time.Time `json:"at"`
+}
+
+// rested reports whether a series may be left alone in a session that has
+// brought nothing: two probes cost half as much as the whole of it. A clock that
+// was moved back lets none be passed over.
+func (s *session) rested(a agreement, report *Result) (bool, error) {
+	if len(report.Receipts) > 0 {
+		return false, nil
+	}
+	var last lastProbe
+	found, err := durable.ReadJSON(s.p.store, rowKey('A', a.rel.Series, 'q'), &last)
+	age := s.p.now().Sub(last.At)
+	return found && age >= 0 && age < probeRest, err
+}
+
+// keepProbed notes that pages were asked for.
+func (s *session) keepProbed(a agreement) error {
+	b := s.p.store.NewBatch()
+	defer b.Close()
+	if err := durable.WriteJSON(b, rowKey('A', a.rel.Series, 'q'), lastProbe{s.p.now()}); err != nil {
+		return err
+	}
+	return b.Commit()
 }
 
 // due is how many probes a series has now.
@@ -58,11 +87,24 @@ func (s *session) due(series string) int {
 // acknowledged, drawn at random. One that it cannot show raises an alarm, and is
 // sent again in a reconciliation; then it is asked for once more.
 func (s *session) probe(ctx context.Context, a agreement, col *collection, report *Result) error {
-	n := s.due(a.rel.Series)
 	if s.probing.begun == nil {
 		s.probing.begun = make(map[string]bool)
 	}
-	s.probing.begun[a.rel.Series] = true
+	n := s.due(a.rel.Series)
+	if n > 0 && !s.probing.begun[a.rel.Series] {
+		rested, err := s.rested(a, report)
+		if err != nil {
+			return err
+		}
+		if rested {
+			n = 0
+		} else if err := s.keepProbed(a); err != nil {
+			return err
+		}
+	}
+	if s.probing.begun[a.rel.Series] = true; s.probing.last.IsZero() {
+		s.probing.last = s.p.now() // the next is due a day after the session began
+	}
 	for range n {
 		page, err := s.choose(ctx, a, col)
 		if err != nil || page == nil {

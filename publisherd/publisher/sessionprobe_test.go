@@ -45,6 +45,7 @@ func TestAnHonestIndexerShowsWhatItHolds(t *testing.T) {
 	for range 3 {
 		results, err := x.push()
 		check(t, err)
+		x.s.Now = x.s.Now.Add(probeRest)
 		if results[0].Probes != firstProbes || len(results[0].Unshown) != 0 {
 			t.Errorf("%+v", results[0])
 		}
@@ -110,6 +111,10 @@ func TestAPageThatIsNotShownIsSentAgain(t *testing.T) {
 	check(t, err)
 	before := x.cursor()
 	clear(x.fake.payloads)
+	if results, err := x.push(); err != nil || results[0].Probes != 0 {
+		t.Errorf("soon after the last: %+v, %v", results, err)
+	}
+	x.s.Now = x.s.Now.Add(probeRest)
 	results, err := x.push()
 	check(t, err)
 	if r := results[0]; r.Sent != 1 || len(r.Unshown) != 1 || r.Probes != 2 || len(r.Receipts) != 1 {

@@ -199,7 +199,7 @@ func TestAnInterruptedScanFetchesTheSitemapAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.take(p); err != nil {
+		if err := s.take(p, located{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -678,7 +678,7 @@ type Welcome struct {
 	Time int64 `protobuf:"varint,5,opt,name=time,proto3" json:"time,omitempty"`
 	// nonce is 32 fresh octets that the announcement must hold.
 	Nonce []byte `protobuf:"bytes,6,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	// note is the newest checkpoint note of the log.
+	// note is the newest checkpoint note of the log; empty if it is Hello.note.
 	Note []byte `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
 	// consistency proves that the tree of note continues that of Hello.note. If
 	// the log was rotated since, it proves that the tree with which the log of
@@ -1018,7 +1018,10 @@ type Announce struct {
 	Secrets      []*SeriesSecret        `protobuf:"bytes,4,rep,name=secrets,proto3" json:"secrets,omitempty"`
 	// feeds are signed feeds of announced series, at most one each: what the
 	// grants of scope "feed" reach. The newest that the indexer has seen counts.
-	Feeds         [][]byte `protobuf:"bytes,5,rep,name=feeds,proto3" json:"feeds,omitempty"`
+	Feeds [][]byte `protobuf:"bytes,5,rep,name=feeds,proto3" json:"feeds,omitempty"`
+	// packed is in place of announcement where Welcome has the feature "packed":
+	// the same octets in RFC 1951 form, with the dictionary of doc/artefacts.md.
+	Packed        []byte `protobuf:"bytes,15,opt,name=packed,proto3" json:"packed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1084,6 +1087,13 @@ func (x *Announce) GetSecrets() []*SeriesSecret {
 func (x *Announce) GetFeeds() [][]byte {
 	if x != nil {
 		return x.Feeds
+	}
+	return nil
+}
+
+func (x *Announce) GetPacked() []byte {
+	if x != nil {
+		return x.Packed
 	}
 	return nil
 }
@@ -2791,13 +2801,14 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\bPosition\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12\x1b\n" +
-	"\tobject_id\x18\x03 \x01(\fR\bobjectId\"\xad\x01\n" +
+	"\tobject_id\x18\x03 \x01(\fR\bobjectId\"\xc5\x01\n" +
 	"\bAnnounce\x12\"\n" +
 	"\fannouncement\x18\x01 \x01(\fR\fannouncement\x12\x16\n" +
 	"\x06grants\x18\x02 \x03(\fR\x06grants\x12\x1a\n" +
 	"\bpolicies\x18\x03 \x03(\fR\bpolicies\x123\n" +
 	"\asecrets\x18\x04 \x03(\v2\x19.uzpif.oi.v1.SeriesSecretR\asecrets\x12\x14\n" +
-	"\x05feeds\x18\x05 \x03(\fR\x05feeds\"\x85\x01\n" +
+	"\x05feeds\x18\x05 \x03(\fR\x05feeds\x12\x16\n" +
+	"\x06packed\x18\x0f \x01(\fR\x06packed\"\x85\x01\n" +
 	"\fSeriesSecret\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x19\n" +
 	"\bleaf_key\x18\x02 \x01(\fR\aleafKey\x12\"\n" +
