@@ -134,17 +134,9 @@ func (r *Run) fetchPage(ctx context.Context, item Item, held Held, through bool)
 
 // heed reads what the answer's header says about the use of the page.
 func (f *fetched) heed(h http.Header) {
-	for _, name := range []string{"Content-Usage", "Content-Signal", "X-Robots-Tag"} {
-		values := h.Values(name)
-		if name == "Content-Usage" && len(values) > 0 { // one dictionary
-			values = []string{strings.Join(values, ", ")}
-		}
-		for _, value := range values {
-			if err := f.stated.Field(name, value, "the answer's header"); err != nil {
-				f.warn("%v", err)
-			}
-		}
-	}
+	var broken []string
+	f.stated, broken = preferences.OfResponse(h, "the answer's header")
+	f.warnings = append(f.warnings, broken...)
 	for _, d := range f.stated.Preferences.Denied() {
 		f.warn("it is not offered under a grant of %s: %s", d.Purpose, d.Origin)
 	}
