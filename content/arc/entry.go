@@ -116,7 +116,12 @@ func (e *Entry) fill(members map[string]jsontext.Value) (err error) {
 	}
 	e.Indexable = string(members["ai_indexable"]) == "true"
 	e.AuthRequired = string(members["auth_required"]) == "true"
-	e.Snapshot = members["ai_snapshot"]
+	if v, ok := members["ai_snapshot"]; ok {
+		e.Snapshot = v.Clone() // in the order that Line has
+		if err := e.Snapshot.Canonicalize(); err != nil {
+			return err
+		}
+	}
 	if v, ok := members["crawl_priority"]; ok {
 		e.Priority, _ = strconv.ParseFloat(string(v), 64) // a number from 0 to 1
 	}

@@ -144,7 +144,7 @@ type pageCache struct {
 	changed bool
 }
 
-const maxCached = 250_000
+const maxCached = 100_000
 
 func (m *mirror) openCache() *pageCache {
 	c := &pageCache{pages: make(map[string]heldPage)}

@@ -35,7 +35,7 @@ type Head struct {
 // Limits bound what is read of a sitemap.
 type Limits struct {
 	MaxSize    int64 // octets; 0: 100 MiB. Of YAML no more than 4 MiB are read.
-	MaxEntries int   // 0: 250,000
+	MaxEntries int   // 0: 100,000
 }
 
 func (l Limits) complete() Limits {
@@ -43,7 +43,7 @@ func (l Limits) complete() Limits {
 		l.MaxSize = 100 << 20
 	}
 	if l.MaxEntries == 0 {
-		l.MaxEntries = 250_000
+		l.MaxEntries = 100_000
 	}
 	return l
 }

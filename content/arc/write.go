@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -73,7 +74,7 @@ func WriteSitemap(to io.Writer, h Head, lines iter.Seq2[[]byte, error]) error {
 func WriteYAML(to io.Writer, h Head, lines iter.Seq2[[]byte, error]) error {
 	out := bufio.NewWriterSize(to, 64<<10)
 	for _, m := range h.members() {
-		fmt.Fprintf(out, "%s: %s\n", m[0], quote(m[1]))
+		fmt.Fprintf(out, "%s: %s\n", m[0], spaced(jsontext.Value(quote(m[1]))))
 	}
 	empty := true
 	for line, err := range lines {
@@ -116,20 +117,29 @@ func entryYAML(out *bufio.Writer, line []byte) error {
 	}
 	for name, v := range sorted(members) {
 		if !known[name] {
-			write(quote(name), v)
+			write(spaced(jsontext.Value(quote(name))), v)
 		}
 	}
 	return nil
 }
 
 // spaced writes a value with a space behind each colon and comma, without which
-// not every reader of YAML takes it.
-func spaced(v jsontext.Value) jsontext.Value {
+// not every reader of YAML takes it, and with escapes for what YAML would take for
+// a break of a line or not at all.
+func spaced(v jsontext.Value) string {
 	v = v.Clone()
-	if err := v.Format(jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true)); err != nil {
-		return v // no JSON, which an entry's members are
+	if v.Format(jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true)) != nil {
+		return "null" // no JSON, which an entry's members are
 	}
-	return v
+	var b strings.Builder
+	for _, r := range string(v) {
+		if r >= 0x7f && r <= 0x9f || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffe || r == 0xffff {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // quote writes a string as JSON.
