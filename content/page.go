@@ -93,6 +93,10 @@ const (
 	// FormatSCP is the line of one page in a collection of the Site Content
 	// Protocol, byte for byte, without its line feed.
 	FormatSCP Format = 2
+
+	// FormatARC is the entry of one page in an ARC sitemap, in the form of RFC
+	// 8785.
+	FormatARC Format = 3
 )
 
 // String returns the name that ParseFormat accepts.
@@ -102,6 +106,8 @@ func (f Format) String() string {
 		return "tct"
 	case FormatSCP:
 		return "scp"
+	case FormatARC:
+		return "arc"
 	}
 	return fmt.Sprintf("format(%d)", uint8(f))
 }
@@ -113,6 +119,8 @@ func ParseFormat(s string) (Format, error) {
 		return FormatTCT, nil
 	case "scp":
 		return FormatSCP, nil
+	case "arc":
+		return FormatARC, nil
 	}
 	return 0, fmt.Errorf("unknown payload format %.40q", s)
 }

@@ -18,10 +18,11 @@ func newExport(a *app) *cobra.Command {
 	var o publisher.ExportOptions
 	var format, at string
 	c := &cobra.Command{
-		Use:   "export NAME --format tct|scp --out FOLDER",
+		Use:   "export NAME --format tct|scp|arc --out FOLDER",
 		Short: "Write a collection as files that a web server can hand out, with their sitemap",
 		Long: "Export writes all pages of a collection in one of the formats, for a web server to hand out. Done\n" +
-			"again to the same folder it writes what has changed: of tct those files, of scp a delta. The same\n" +
+			"again to the same folder it writes what has changed: of tct those files, of scp and arc\n" +
+			"a delta, and of arc the sitemap. The same\n" +
 			"pages give the same octets. Each file is replaced as a whole, the sitemap last, so that who reads\n" +
 			"meanwhile finds what fits together. It says what the format loses of the pages.",
 		Args: cobra.ExactArgs(1),
@@ -50,15 +51,20 @@ func newExport(a *app) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&format, "format", "", "tct (Collaboration Tunnel) or scp (Site Content Protocol)")
+	f.StringVar(&format, "format", "", "tct (Collaboration Tunnel), scp (Site Content Protocol) or arc (ARC sitemap)")
 	f.StringVar(&o.Dir, "out", "", "folder to write to: empty, or with an earlier export")
 	f.StringVar(&o.BaseURL, "base-url", "", "URL by which the folder is handed out; the collection's own if it is not named")
 	f.BoolVar(&o.SkipBroken, "skip-broken", false, "leave out pages that cannot be read")
-	f.StringVar(&at, "generated", "", "scp: time that the export carries, RFC 3339; now if it is not named")
+	f.StringVar(&at, "generated", "", "scp, arc: time that the export carries, RFC 3339; now if it is not named")
 	f.BoolVar(&o.Snapshot, "snapshot", false, "scp: write the full state, and no delta")
 	f.StringVar(&o.Section, "section", "", "scp: name of the section; the collection's if it is not named")
 	f.StringVar(&o.Nginx, "nginx", "", "tct: folder, not that of --out, for a configuration of nginx")
 	f.BoolVar(&o.KeepListings, "keep-listings", false, "tct: export pages that only list others as well")
+	f.BoolVar(&o.ARC.Summaries, "summaries", false, "arc: no snapshots; agents read the pages themselves")
+	f.BoolVar(&o.ARC.YAML, "yaml", false, "arc: write the sitemap in YAML as well")
+	f.StringVar(&o.ARC.Policy, "policy", "", "arc: file of an ARC policy to hand out with it")
+	f.StringVar(&o.ARC.Rate, "crawl-rate", "", "arc: rate to suggest to agents, such as 1/s or 30/m")
+	f.StringVar(&o.ARC.Contact, "contact", "", "arc: whom agents may write to")
 	c.MarkFlagRequired("format")
 	c.MarkFlagRequired("out")
 	return c
@@ -69,11 +75,20 @@ func printExport(w io.Writer, r publisher.ExportReport) {
 	if r.File != "" {
 		fmt.Fprintf(w, "%s %s\n", r.Type, r.File)
 	}
+	if r.Delta != "" {
+		fmt.Fprintf(w, "delta %s\n", r.Delta)
+	}
 	for _, l := range slices.Sorted(maps.Keys(r.Lost)) {
 		fmt.Fprintf(w, "lost: %s (%d pages)\n", l, r.Lost[l])
 	}
 	for _, u := range r.Listings {
 		fmt.Fprintf(w, "left out, it only lists others: %s\n", u)
+	}
+	for _, u := range r.Withheld {
+		fmt.Fprintf(w, "left out, it says that it is not for all: %s\n", u)
+	}
+	for _, u := range r.Personal {
+		fmt.Fprintf(w, "look at this, something in it looks like personal data: %s\n", u)
 	}
 	for _, k := range r.Skipped {
 		fmt.Fprintf(w, "skipped %s: %s\n", k.Location, k.Reason)

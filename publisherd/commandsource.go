@@ -21,7 +21,7 @@ func newSource(a *app) *cobra.Command {
 func newSourceAdd(a *app) *cobra.Command {
 	var s publisher.Source
 	c := &cobra.Command{
-		Use:   "add NAME --kind site|tct|scp --location FOLDER|FILE|URL --base-url https://example.com/",
+		Use:   "add NAME --kind site|tct|scp|arc --location FOLDER|FILE|URL --base-url https://example.com/",
 		Short: "Add a collection, or change it",
 		Long: "Add writes the file of a collection, sources/NAME.yaml. A location that is a URL is read by requests\n" +
 			"that spare its server: what has not changed is not fetched again. Addresses that are not public are\n" +
@@ -44,9 +44,9 @@ func newSourceAdd(a *app) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&s.Kind, "kind", "", "what the location holds: site (a folder of HTML or Markdown), tct (Collaboration Tunnel) or scp (Site Content Protocol)")
-	f.StringVar(&s.Location, "location", "", "the folder; for tct and scp also a sitemap or collection, by file or by http(s) URL")
-	f.StringVar(&s.BaseURL, "base-url", "", "URL of the folder; for tct and scp, of the pages if they are elsewhere than the location")
+	f.StringVar(&s.Kind, "kind", "", "what the location holds: site (a folder of HTML or Markdown), tct (Collaboration Tunnel), scp (Site Content Protocol) or arc (ARC sitemap)")
+	f.StringVar(&s.Location, "location", "", "the folder; for tct, scp and arc also a sitemap or collection, by file or by http(s) URL")
+	f.StringVar(&s.BaseURL, "base-url", "", "URL of the folder; for tct, scp and arc, of the pages if they are elsewhere than the location")
 	f.BoolVar(&s.StripExt, "strip-ext", false, "leave .html out of URLs")
 	f.StringArrayVar(&s.SkipClasses, "skip-class", nil, "class that marks navigation, in place of the default list; may be repeated")
 	f.StringArrayVar(&s.SkipIDs, "skip-id", nil, "id that marks navigation, in place of the default list; may be repeated")

@@ -2,12 +2,9 @@ package scp
 
 import (
 	"fmt"
-	"net/url"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/content/tct"
@@ -43,11 +40,7 @@ func (p *Page) standInTitle() string {
 			return strings.TrimSpace(h.Text)
 		}
 	}
-	segment := path.Base(strings.TrimSuffix(p.URL, "/"))
-	if s, err := url.PathUnescape(segment); err == nil && utf8.ValidString(s) {
-		return s
-	}
-	return segment
+	return content.LastSegment(p.URL)
 }
 
 // Document turns the page into a TCT document, and says what that loses: a

@@ -6,18 +6,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/content/tct"
 	"github.com/yuin/goldmark"
-	"golang.org/x/text/language"
 )
 
 // ErrNotOffered says that a page itself asks not to be indexed.
@@ -74,6 +70,12 @@ func (r *reader) read(e entry) (content.Page, error) {
 		}
 	}
 	page.Modified = modified.UTC().Truncate(time.Second)
+	return r.page(page, src)
+}
+
+// page makes the page of what was read.
+func (r *reader) page(page content.Page, src []byte) (content.Page, error) {
+	e := entry{location: page.Location, url: page.URL}
 	text, decoded, reason := toUTF8(src)
 	if reason != "" {
 		return content.Page{}, &unfit{e.location, reason}
@@ -201,7 +203,7 @@ func describe(page *content.Page, f found, words int) {
 		page.Title = f.h1
 	}
 	if page.Title == "" {
-		page.Title = lastSegment(page.URL)
+		page.Title = content.LastSegment(page.URL)
 		warn("no title and no h1: %q, of its URL, stands in", page.Title)
 	}
 	page.Description = f.description
@@ -211,13 +213,9 @@ func describe(page *content.Page, f found, words int) {
 			warn("title or description cut off at %d octets", maxLine)
 		}
 	}
-	if f.lang != "" {
-		tag, err := language.Parse(f.lang)
-		if err == nil && tag != language.Und {
-			page.Language = tag.String()
-		} else {
-			warn("%.40q is no language", f.lang)
-		}
+	var ok bool
+	if page.Language, ok = content.Language(f.lang); !ok {
+		warn("%.40q is no language", f.lang)
 	}
 	if words == 0 {
 		warn("no words outside navigation")
@@ -241,14 +239,4 @@ func describe(page *content.Page, f found, words int) {
 			warn("%s", line)
 		}
 	}
-}
-
-// lastSegment returns the last segment of a canonical URL's path, decoded
-// where that gives text, or the host for a root.
-func lastSegment(u string) string {
-	segment := path.Base(strings.TrimSuffix(u, "/"))
-	if s, err := url.PathUnescape(segment); err == nil && utf8.ValidString(s) {
-		return s
-	}
-	return segment
 }

@@ -6,15 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/content/fetch"
 	"github.com/uzpif-oi/uzpif-oi/content/preferences"
-	"golang.org/x/text/language"
 )
 
 // ErrParity says that a page's hash, ETag and payload do not agree.
@@ -137,17 +134,9 @@ func (r *Run) fetchPage(ctx context.Context, item Item, held Held, through bool)
 
 // heed reads what the answer's header says about the use of the page.
 func (f *fetched) heed(h http.Header) {
-	for _, name := range []string{"Content-Usage", "Content-Signal", "X-Robots-Tag"} {
-		values := h.Values(name)
-		if name == "Content-Usage" && len(values) > 0 { // one dictionary
-			values = []string{strings.Join(values, ", ")}
-		}
-		for _, value := range values {
-			if err := f.stated.Field(name, value, "the answer's header"); err != nil {
-				f.warn("%v", err)
-			}
-		}
-	}
+	var broken []string
+	f.stated, broken = preferences.OfResponse(h, "the answer's header")
+	f.warnings = append(f.warnings, broken...)
 	for _, d := range f.stated.Preferences.Denied() {
 		f.warn("it is not offered under a grant of %s: %s", d.Purpose, d.Origin)
 	}
@@ -205,11 +194,14 @@ func pageOf(location string, f *fetched, modified, now time.Time) content.Page {
 	p.SourceHash, _ = ParseHash(f.hash)
 	warn := func(format string, args ...any) { p.Warnings = append(p.Warnings, fmt.Sprintf(format, args...)) }
 	if p.Title = strings.TrimSpace(d.Title); p.Title == "" {
-		p.Title = lastSegment(pageURL)
+		p.Title = content.LastSegment(pageURL)
 		d.Title = p.Title
 		warn("no title: %q, of its URL, stands in", p.Title)
 	}
-	p.Language = languageOf(d.Language, warn)
+	var ok bool
+	if p.Language, ok = content.Language(d.Language); !ok {
+		warn("%.40q is no language", d.Language)
+	}
 	if p.Modified = modified; modified.After(now) {
 		// A time that lies ahead would be the newest for ever.
 		p.Modified = now.UTC().Truncate(time.Second)
@@ -228,28 +220,4 @@ func pageOf(location string, f *fetched, modified, now time.Time) content.Page {
 	}
 	p.Digest = sha256.Sum256(p.Payload)
 	return p
-}
-
-// lastSegment returns the last segment of a canonical URL's path, decoded where
-// that gives text, or the host of a root.
-func lastSegment(u string) string {
-	path, _, _ := strings.Cut(u, "?")
-	_, segment, _ := cutLast(strings.TrimSuffix(path, "/"), "/")
-	if decoded, err := url.PathUnescape(segment); err == nil && utf8.ValidString(decoded) {
-		return decoded
-	}
-	return segment
-}
-
-// languageOf returns a BCP 47 tag in its canonical form, or nothing.
-func languageOf(s string, warn func(string, ...any)) string {
-	if s == "" {
-		return ""
-	}
-	tag, err := language.Parse(s)
-	if err != nil || tag == language.Und {
-		warn("%.40q is no language", s)
-		return ""
-	}
-	return tag.String()
 }

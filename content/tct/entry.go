@@ -140,7 +140,7 @@ func (s *sitemapReader) itemOf(n int, e entry) (Item, error) {
 		return Item{}, err
 	}
 	if modified := e.values[entryModified]; modified != "" {
-		t, odd, err := parseTime(modified)
+		t, odd, err := content.ParseTime(modified)
 		if err != nil || odd {
 			s.odd("item %d (%.200s): modified is %.64q", n, item.CURL, modified)
 		}

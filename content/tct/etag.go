@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/uzpif-oi/uzpif-oi/content/serve"
 )
 
 // FormatHash returns a hash as payloads and sitemaps hold it. Quoted, it is
@@ -36,16 +38,13 @@ func CleanETag(etag string) (hash, odd string) {
 	} else {
 		odd = "it has no quotes"
 	}
-	for _, suffix := range codingSuffixes() {
+	for _, suffix := range serve.CodingSuffixes() {
 		if bare, ok := strings.CutSuffix(hash, suffix); ok && isHash(bare) {
 			return bare, fmt.Sprintf("it ends in %s", suffix)
 		}
 	}
 	return hash, odd
 }
-
-// codingSuffixes are what servers append to the ETag of a compressed body.
-func codingSuffixes() []string { return []string{"-gzip", "--gzip", ";gzip", "-br", "-zstd", "-df"} }
 
 // MethodA returns the Method A hash of a payload that Check accepts for url,
 // whatever its hash member says.

@@ -211,7 +211,7 @@ func (d policyReader) time(m map[string]jsontext.Value, name string, to *time.Ti
 	if d.text(m, name, &s); s == "" {
 		return
 	}
-	t, odd, err := parseTime(s)
+	t, odd, err := content.ParseTime(s)
 	if err != nil || odd {
 		d.note("%s is %.40q", name, s)
 	}

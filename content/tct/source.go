@@ -115,6 +115,14 @@ func (s *Source) Check() error {
 // site says about purposes; nil before. Counts it has of a source at a URL only.
 func (s *Source) Run() *Run { return s.run }
 
+// Told is what that run found the site to say.
+func (s *Source) Told() content.Told {
+	if s.run == nil {
+		return content.Told{}
+	}
+	return content.Told{Preferences: s.run.Preferences, Warnings: s.run.Warnings}
+}
+
 // Pages yields the pages by ascending location: the M-URL, or the path below
 // the folder. A page whose hash is the one that known returns is yielded as
 // Unchanged, and neither fetched nor read. What the sitemap lists and gives no

@@ -2,16 +2,14 @@ package tct
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"strings"
-	"sync"
-	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/content/serve"
 )
 
 // A Tree is an export as Documents. Every payload is checked as it is opened:
@@ -26,17 +24,8 @@ type Tree struct {
 	mapping Mapping
 	prefix  string // of request paths, from the first slash to the last
 
-	etagsMu sync.Mutex
-	etags   map[string]fileETag // of sitemaps; by file name, at most maxETags
+	etags serve.ETags // of sitemaps
 }
-
-type fileETag struct {
-	size     int64
-	modified time.Time
-	etag     string
-}
-
-const maxETags = 4096
 
 // OpenTree opens the folder of an export.
 func OpenTree(dir string, m Mapping) (*Tree, error) {
@@ -49,7 +38,7 @@ func OpenTree(dir string, m Mapping) (*Tree, error) {
 	}
 	_, rest, _ := strings.Cut(m.Base, "://")
 	_, path, _ := strings.Cut(rest, "/")
-	return &Tree{root: root, mapping: m, prefix: "/" + path, etags: make(map[string]fileETag)}, nil
+	return &Tree{root: root, mapping: m, prefix: "/" + path}, nil
 }
 
 // Close closes the folder.
@@ -140,7 +129,7 @@ func (t *Tree) sitemap(name string, kind Kind) (*Served, error) {
 	if err != nil {
 		return nil, err
 	}
-	etag, err := t.etag(name, f, info)
+	etag, err := t.etags.Of(name, f, info, MaxPayload)
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -149,51 +138,11 @@ func (t *Tree) sitemap(name string, kind Kind) (*Served, error) {
 	// The compressed file is written first; one of another content belongs to
 	// what stands here next, or stood here before.
 	if z, zipped, err := t.open(name + ".gz"); err == nil {
-		if of, err := t.etag(name+".gz", z, zipped); err == nil && of == etag {
+		if of, err := t.etags.Of(name+".gz", z, zipped, MaxPayload); err == nil && of == etag {
 			s.Gzip = z
 		} else {
 			z.Close()
 		}
 	}
 	return s, nil
-}
-
-// etag returns the ETag of a sitemap's content, decompressed if its name says
-// so, and leaves the file at its start. It is remembered as long as the file's
-// time and size stay the same, which an export never lets be so for another
-// content.
-func (t *Tree) etag(name string, f *os.File, info fs.FileInfo) (string, error) {
-	t.etagsMu.Lock()
-	known := t.etags[name]
-	t.etagsMu.Unlock()
-	if known.etag != "" && known.size == info.Size() && known.modified.Equal(info.ModTime()) {
-		return known.etag, nil
-	}
-	var content io.Reader = f
-	if strings.HasSuffix(name, ".gz") {
-		z, err := gzip.NewReader(f)
-		if err != nil {
-			return "", err
-		}
-		content = z
-	}
-	h := sha256.New()
-	n, err := io.Copy(h, io.LimitReader(content, MaxPayload+1))
-	if err != nil {
-		return "", err
-	}
-	if n > MaxPayload {
-		return "", fmt.Errorf("%s: more than %d octets", name, MaxPayload)
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return "", err
-	}
-	known = fileETag{info.Size(), info.ModTime(), FormatHash([32]byte(h.Sum(nil)))}
-	t.etagsMu.Lock()
-	defer t.etagsMu.Unlock()
-	if len(t.etags) >= maxETags {
-		clear(t.etags)
-	}
-	t.etags[name] = known
-	return known.etag, nil
 }

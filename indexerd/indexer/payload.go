@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
+	"github.com/uzpif-oi/uzpif-oi/content/arc"
 	"github.com/uzpif-oi/uzpif-oi/content/scp"
 	"github.com/uzpif-oi/uzpif-oi/content/tct"
 )
@@ -16,6 +17,8 @@ func checkPayload(f content.Format, payload []byte, url string) error {
 		return tct.Check(payload, url)
 	case content.FormatSCP:
 		return scp.Check(payload, url)
+	case content.FormatARC:
+		return arc.Check(payload, url)
 	}
 	return fmt.Errorf("%v is not taken here", f)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
+	"github.com/uzpif-oi/uzpif-oi/content/arc"
 	"github.com/uzpif-oi/uzpif-oi/content/scp"
 	"github.com/uzpif-oi/uzpif-oi/content/tct"
 )
@@ -26,14 +27,16 @@ type ExportOptions struct {
 	BaseURL string
 	// SkipBroken leaves pages that cannot be read out.
 	SkipBroken bool
-	// Generated is the time that collections of scp carry; it must grow from one
-	// export to the next. The same source, folder and time give the same octets.
+	// Generated is the time that collections of scp, and sitemaps of arc, carry; for
+	// scp it must grow from one export to the next. The same source, folder and time give the same octets.
 	Generated time.Time
 
 	Snapshot     bool   // scp: write the full state in any case
 	Section      string // scp: its section; empty for the source's name
 	Nginx        string // tct: folder for the configuration of nginx; empty for none
 	KeepListings bool   // tct: export pages that only list others as well
+
+	ARC ARCOptions
 }
 
 // An ExportReport tells what an export did. Its JSON form is that of
@@ -49,6 +52,12 @@ type ExportReport struct {
 	// changed.
 	Type string `json:"type,omitempty"`
 	File string `json:"file,omitempty"`
+	// Delta is the delta that arc wrote. Withheld are pages that arc leaves out
+	// because they say that they are not for all, and Personal those in which
+	// something looks like personal data.
+	Delta    string   `json:"delta,omitempty"`
+	Withheld []string `json:"withheld,omitempty"`
+	Personal []string `json:"personal,omitempty"`
 	// Lost says what the conversion loses, with the number of pages that lose it.
 	Lost     map[string]int `json:"lost"`
 	Listings []string       `json:"listings"` // left out: pages that only list others
@@ -93,8 +102,10 @@ func (s Source) Export(ctx context.Context, dir string, o ExportOptions) (Export
 		err = x.tct(ctx)
 	case content.FormatSCP:
 		err = x.scp(ctx)
+	case content.FormatARC:
+		err = x.arc(ctx)
 	default:
-		err = fmt.Errorf("nothing is exported as %v; say tct or scp", o.Format)
+		err = fmt.Errorf("nothing is exported as %v; say tct, scp or arc", o.Format)
 	}
 	if err != nil {
 		return x.report, fmt.Errorf("export of %s: %w", s.Name, err)
@@ -194,7 +205,7 @@ func (x *exporter) tctConfig() tct.ExportConfig {
 	c := tct.ExportConfig{
 		Dir: x.o.Dir, Mapping: tct.Mapping{Base: x.o.BaseURL}, KeepListings: x.o.KeepListings, Nginx: x.o.Nginx,
 	}
-	if t, ok := x.source.(teller); ok && t.Run().PolicyURL != "" {
+	if t, ok := x.source.(interface{ Run() *tct.Run }); ok && t.Run().PolicyURL != "" {
 		policy := t.Run().Policy
 		c.Policy = &policy
 	}
@@ -209,21 +220,41 @@ func (x *exporter) asTCT(p content.Page) (content.Page, error) {
 		}
 		return p, nil
 	}
-	line, err := scp.ParsePage(p.Payload)
+	d, lost, err := document(&p)
 	if err != nil {
 		return p, fmt.Errorf("page %.200q: %w", p.URL, err)
 	}
-	d, lost := line.Document()
 	x.lose(lost)
 	p.Format = content.FormatTCT
 	p.Payload, p.Fingerprint = tct.Encode(nil, d)
 	return p, nil
 }
 
+// document is what a page of another format says in TCT.
+func document(p *content.Page) (tct.Document, []string, error) {
+	if p.Format == content.FormatARC {
+		e, err := arc.ParseEntry(p.Payload)
+		if err != nil {
+			return tct.Document{}, nil, err
+		}
+		d, lost := e.Document()
+		return d, lost, nil
+	}
+	line, err := scp.ParsePage(p.Payload)
+	if err != nil {
+		return tct.Document{}, nil, err
+	}
+	d, lost := line.Document()
+	return d, lost, nil
+}
+
 func (x *exporter) scp(ctx context.Context) error {
 	lines := func(yield func([]byte, error) bool) {
 		for p, err := range x.pages(ctx) {
 			var line []byte
+			if err == nil && p.Format == content.FormatARC {
+				p, err = x.asTCT(p)
+			}
 			if err == nil {
 				var lost []string
 				line, lost, err = scp.FromContent(&p)

@@ -55,7 +55,7 @@ type tctReader struct {
 }
 
 // A teller is a reader whose source may say something about purposes.
-type teller interface{ Run() *tct.Run }
+type teller interface{ Told() content.Told }
 
 // recall tells the reader what is settled; nil if nothing is.
 func (r *tctReader) recall(s *settled) {
@@ -158,5 +158,5 @@ func (s *scanner) state() error {
 		return nil
 	}
 	s.stated = true
-	return s.keep(t.Run().Preferences)
+	return s.keep(t.Told().Preferences)
 }

@@ -18,15 +18,15 @@ import (
 // A Source is one configured collection: a file sources/NAME.yaml.
 type Source struct {
 	Name string `yaml:"name" json:"name"`
-	// Kind is site (a folder of HTML and Markdown), tct (Collaboration Tunnel)
-	// or scp (Site Content Protocol).
+	// Kind is site (a folder of HTML and Markdown), tct (Collaboration Tunnel),
+	// scp (Site Content Protocol) or arc (ARC sitemap).
 	Kind string `yaml:"kind" json:"kind"`
-	// Location is a folder; for tct and scp also a sitemap or collection file,
-	// or the http or https URL of one. For tct a URL whose path does not end in
-	// .json is a page that tells where the sitemap is: that page is asked for
-	// anew at each round.
+	// Location is a folder; for tct, scp and arc also a sitemap or collection
+	// file, or the http or https URL of one. For tct and arc a URL whose path does
+	// not end in .json (arc: or .yaml) is a page that tells where the sitemap is:
+	// that page is asked for anew at each round.
 	Location string `yaml:"location" json:"location"`
-	// BaseURL is the URL of a site's folder. For tct and scp it may be empty: it
+	// BaseURL is the URL of a site's folder. For all others it may be empty: it
 	// is where the pages are, if that is elsewhere than the location. Of scp,
 	// only the host counts.
 	BaseURL  string `yaml:"base_url,omitempty" json:"base_url,omitempty"`

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
+	"github.com/uzpif-oi/uzpif-oi/content/arc"
 	"github.com/uzpif-oi/uzpif-oi/content/scp"
 	"github.com/uzpif-oi/uzpif-oi/content/site"
 	"github.com/uzpif-oi/uzpif-oi/content/tct"
@@ -52,10 +53,12 @@ func (s Source) kind(dir, mirror string) (reader, error) {
 		return s.tct(dir)
 	case "scp":
 		return s.scp(dir, mirror)
+	case "arc":
+		return s.arc(dir, mirror)
 	case "":
 		return nil, errors.New("no kind")
 	}
-	return nil, fmt.Errorf("kind %.40q is not known; this edition reads: site, tct, scp", s.Kind)
+	return nil, fmt.Errorf("kind %.40q is not known; this edition reads: site, tct, scp, arc", s.Kind)
 }
 
 // path is where a local source is.
@@ -67,18 +70,22 @@ func (s Source) path(dir string) string {
 }
 
 func (s Source) site(location string) reader {
-	r := &site.Site{Dir: location, BaseURL: s.BaseURL, StripExt: s.StripExt}
-	if len(s.SkipClasses) > 0 || len(s.SkipIDs) > 0 {
-		rules := site.DefaultRules()
-		if len(s.SkipClasses) > 0 {
-			rules.Classes = s.SkipClasses
-		}
-		if len(s.SkipIDs) > 0 {
-			rules.IDs = s.SkipIDs
-		}
-		r.Rules = &rules
+	return &site.Site{Dir: location, BaseURL: s.BaseURL, StripExt: s.StripExt, Rules: s.rules()}
+}
+
+// rules say what of a page's HTML is navigation; nil stands for the defaults.
+func (s Source) rules() *site.Rules {
+	if len(s.SkipClasses) == 0 && len(s.SkipIDs) == 0 {
+		return nil
 	}
-	return r
+	rules := site.DefaultRules()
+	if len(s.SkipClasses) > 0 {
+		rules.Classes = s.SkipClasses
+	}
+	if len(s.SkipIDs) > 0 {
+		rules.IDs = s.SkipIDs
+	}
+	return &rules
 }
 
 func (s Source) tct(dir string) (reader, error) {
@@ -118,6 +125,19 @@ func (s Source) scp(dir, mirror string) (reader, error) {
 		c.Client, c.Origins = client, append([]string{own}, s.AllowOrigins...)
 	}
 	return scp.NewSource(c)
+}
+
+func (s Source) arc(dir, mirror string) (r reader, err error) {
+	c := arc.SourceConfig{
+		Location: s.path(dir), Dir: mirror, BaseURL: s.BaseURL, Origins: s.AllowOrigins, Product: product, IgnoreRobots: s.IgnoreRobots,
+		Rules: s.rules(),
+	}
+	if s.isRemote() {
+		if c.Client, err = s.client(dir); err != nil {
+			return nil, err
+		}
+	}
+	return arc.NewSource(c)
 }
 
 // Check reads the source's configuration and looks whether its location is
@@ -192,8 +212,9 @@ func (s Source) Scan(ctx context.Context, dir string, each func(ScanLine) error)
 		}
 	}
 	if t, ok := r.(teller); ok {
-		sum.Warnings = append(sum.Warnings, t.Run().Warnings...)
-		for _, p := range t.Run().Preferences.Stated() {
+		told := t.Told()
+		sum.Warnings = append(sum.Warnings, told.Warnings...)
+		for _, p := range told.Preferences.Stated() {
 			sum.Preferences = append(sum.Preferences, p.String())
 		}
 	}

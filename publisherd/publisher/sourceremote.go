@@ -56,7 +56,7 @@ type Remote struct {
 
 // isAfar reports whether each page is read from a server, one by one; collections
 // come whole, and are read from a mirror.
-func (s Source) isAfar() bool { return s.Kind == "tct" && s.isRemote() }
+func (s Source) isAfar() bool { return (s.Kind == "tct" || s.Kind == "arc") && s.isRemote() }
 
 // isRemote reports whether the location is on a server.
 func (s Source) isRemote() bool {
@@ -81,7 +81,7 @@ func (r *Remote) check(s Source) error {
 	case !s.isRemote() && said:
 		return errors.New("origins, credentials, an interval, a rate and robots.txt concern a location that is a URL, and this one is not")
 	case s.isRemote() && s.Kind == "site":
-		return errors.New("a site is a folder; of a server, this edition reads: tct, scp")
+		return errors.New("a site is a folder; of a server, this edition reads: tct, scp, arc")
 	case r.CredentialsFile != "" && r.CredentialsEnv != "":
 		return errors.New("credentials are in a file or in the environment, not in both")
 	case !(r.Rate >= 0 && r.Rate <= maxRate):
