@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
@@ -53,8 +54,8 @@ type Publisher struct {
 	trust *identity.Trust
 	store *durable.Store
 
-	reply   time.Duration // see Config
-	random  io.Reader     // see Config
+	reply   atomic.Int64 // a time.Duration, see Config
+	random  io.Reader    // see Config
 	highest highest
 	// public opens the public log of an indexer; nil compares none.
 	public func(*identity.Log) (publicLog, error)
@@ -106,9 +107,15 @@ func Open(c Config) (*Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Publisher{dir: c.Dir, log: c.Log, clock: c.Now, local: local, trust: trust, store: store, edits: make(map[string]*sync.Mutex),
-		reply: c.Reply, random: c.Rand, public: openPublic}, nil
+	p := &Publisher{dir: c.Dir, log: c.Log, clock: c.Now, local: local, trust: trust, store: store, edits: make(map[string]*sync.Mutex),
+		random: c.Rand, public: openPublic}
+	p.SetReply(c.Reply)
+	return p, nil
 }
+
+// SetReply sets, at any time, how long an indexer may take for one answer; 0 means
+// 2 minutes.
+func (p *Publisher) SetReply(d time.Duration) { p.reply.Store(int64(d)) }
 
 func trustDir(dir string) string { return filepath.Join(dir, "trust") }
 

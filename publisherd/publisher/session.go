@@ -38,7 +38,9 @@ const (
 )
 
 // replyTime is how long one answer of an indexer may take.
-func (p *Publisher) replyTime() time.Duration { return cmp.Or(p.reply, replyTimeout) }
+func (p *Publisher) replyTime() time.Duration {
+	return cmp.Or(time.Duration(p.reply.Load()), replyTimeout)
+}
 
 // maxMessage is the largest message accepted from an indexer.
 const maxMessage = 4 << 20
