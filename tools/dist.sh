@@ -9,8 +9,7 @@ out=$(realpath -m "${1:-dist}")
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 version=${VERSION:-$(git describe --tags --match 'v[0-9]*' 2>/dev/null || echo "0.0.0-$(git log -1 --format=%cd --date=format:%Y%m%d).$(git rev-parse --short=12 HEAD)")}
 version=${version#v}
-MTIME=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
-export MTIME VERSION=$version CGO_ENABLED=0 GOFLAGS="-trimpath -mod=readonly"
+export VERSION=$version CGO_ENABLED=0 GOFLAGS="-trimpath -mod=readonly"
 rm -rf "$out"
 mkdir -p "$out"
 programs=(publisherd indexerd auditor)
