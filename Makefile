@@ -93,6 +93,8 @@ lint-modules:
 	$(GO) mod verify
 	$(GO) -C tools mod tidy -diff
 	$(GO) -C tools mod verify
+	GOWORK=off $(GO) -C tools/dist mod tidy -diff
+	GOWORK=off $(GO) -C tools/dist mod verify
 
 .PHONY: gen
 gen: ## regenerate the Go code of proto/
@@ -119,7 +121,15 @@ bench-audit: ## lint a log of a million entries beside Ed25519 alone, on all cor
 demo: build ## show it all: two identities, a push, a receipt, its audit, an edit
 	bash testdata/demo.sh
 
+.PHONY: dist
+dist: ## archives and Debian packages of this commit, into dist/ (amd64 and arm64)
+	tools/dist.sh dist
+
+.PHONY: dist-check
+dist-check: ## build them twice, in two clones, and compare the octets
+	tools/dist-check.sh
+
 .PHONY: clean
 clean: ## remove what build, demo and the tests left behind
-	rm -rf bin demo coverage.*
+	rm -rf bin demo dist coverage.*
 	find . -name '*.test' -not -path './.git/*' -not -path '*/testdata/*' -type f -delete

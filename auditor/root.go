@@ -1,10 +1,9 @@
 package main
 
 import (
-	"fmt"
-	"runtime/debug"
-
 	"github.com/spf13/cobra"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 )
 
 func rootCommand() *cobra.Command {
@@ -19,34 +18,6 @@ line is wrong, 69 the log cannot be reached, 74 a file cannot be read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(verifyCommand(), fsckCommand(), lintCommand(), followCommand(), versionCommand())
+	root.AddCommand(verifyCommand(), fsckCommand(), lintCommand(), followCommand(), cli.VersionCommand(nil), cli.ManCommand())
 	return root
-}
-
-func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of this program",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "auditor "+version())
-			return err
-		},
-	}
-}
-
-// version is what the Go tool recorded in the program: the module's version
-// and the revision it was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "(unknown)"
-	}
-	v := info.Main.Version
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			v += " " + s.Value
-		}
-	}
-	return v
 }

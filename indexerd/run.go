@@ -46,7 +46,9 @@ func newRun(a *app) *cobra.Command {
 				return err
 			}
 			c.trustStore = trusted
-			return run(cmd.Context(), a.dir, c, frozen, cli.NewLogger(os.Stderr, c.level))
+			level := new(slog.LevelVar)
+			level.Set(c.level)
+			return run(cmd.Context(), a.dir, c, frozen, cli.NewLogger(os.Stderr, level), level)
 		},
 	}
 	c.Flags().BoolVar(&frozen, "frozen", false, "serve a frozen log to be read; accept no session and sign nothing")
@@ -58,7 +60,7 @@ func newRun(a *app) *cobra.Command {
 // run is the daemon: it listens, serves, and on the end of ctx stops in order:
 // sessions, which are asked to come back and may finish what is in flight for
 // 10 s; HTTP; log; store. A second signal ends the process at once.
-func run(ctx context.Context, dir string, c config, frozen bool, log *slog.Logger) (err error) {
+func run(ctx context.Context, dir string, c config, frozen bool, log *slog.Logger, level *slog.LevelVar) (err error) {
 	witnesses, err := c.openWitnesses(dir)
 	if err != nil {
 		return err
@@ -83,7 +85,13 @@ func run(ctx context.Context, dir string, c config, frozen bool, log *slog.Logge
 			err = errors.Join(err, closed)
 		}
 	}()
-	d := &daemon{dir: dir, x: x, log: log, frozen: frozen}
+	d := &daemon{dir: dir, x: x, log: log, frozen: frozen, manager: &cli.Manager{Log: log, Turns: func() { _, _ = x.Status() }}}
+	d.reload = &cli.Reloader[config]{Log: log, Config: c, Live: []string{"log_level", "max_grant"}, Manager: d.manager,
+		Read: func() (config, error) { return loadConfig(dir) },
+		Apply: func(c config) {
+			level.Set(c.level)
+			x.SetMaxGrant(c.MaxGrant)
+		}}
 	if err := d.listen(c); err != nil {
 		d.closeListeners()
 		return err
@@ -101,6 +109,8 @@ type daemon struct {
 	log                             *slog.Logger
 	bound                           running
 	frozen                          bool // no sessions
+	manager                         *cli.Manager
+	reload                          *cli.Reloader[config]
 	session, public, admin, control net.Listener
 }
 
@@ -153,5 +163,8 @@ func (d *daemon) serve(ctx context.Context) error {
 	cli.ServeHTTP(group, ctx, d.admin, d.monitor(), read, write, d.log)
 	cli.ServeHTTP(group, ctx, d.control, d.commands(), read, write, d.log)
 	group.Go(func() error { return d.x.Wait(ctx) })
+	group.Go(func() error { return d.reload.Run(ctx) })
+	group.Go(func() error { return d.manager.Run(ctx) })
+	d.manager.Ready()
 	return group.Wait()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 	"github.com/uzpif-oi/uzpif-oi/internal/link"
+	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
 )
 
 // configFile is written once by init, and never rewritten.
@@ -103,6 +104,14 @@ func (c *config) room() durable.Room {
 func (c *config) certificate(dir string) *identity.CertificateFiles {
 	files, _ := cli.CertificateFiles(dir, c.Certificate, c.Key)
 	return files
+}
+
+// publisher is what the publisher in dir is opened with.
+func (c *config) publisher(dir string, log *slog.Logger) publisher.Config {
+	return publisher.Config{
+		Dir: dir, Log: log, Room: c.room(), Stall: c.Stall, Certificate: c.certificate(dir), Reply: c.Reply,
+		Verify: c.verify(), Proxy: c.Proxy, ProxyCredentials: c.ProxyCredentials,
+	}
 }
 
 // writeConfig writes the commented configuration, and settings behind it.

@@ -38,7 +38,7 @@ func newRoot() *cobra.Command {
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON, one object a line")
 	root.AddCommand(
 		newInit(a), newCard(a), newTrust(a), newSource(a), newGrant(a), newExport(a), newPush(a), newRun(a), newStatus(a),
-		newReceipts(a), newEvidence(a), newBackup(a), newKey(a), newEquivocations(a), newCheckConfig(a), cli.VersionCommand(),
+		newReceipts(a), newEvidence(a), newBackup(a), newKey(a), newEquivocations(a), newCheckConfig(a), cli.VersionCommand(&a.json), cli.ManCommand(),
 	)
 	return root
 }
@@ -49,8 +49,7 @@ func (a *app) open() (*publisher.Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return publisher.Open(publisher.Config{Dir: a.dir, Log: cli.NewLogger(os.Stderr, c.level), Room: c.room(), Stall: c.Stall, Certificate: c.certificate(a.dir), Reply: c.Reply, Verify: c.verify(),
-		Proxy: c.Proxy, ProxyCredentials: c.ProxyCredentials})
+	return publisher.Open(c.publisher(a.dir, cli.NewLogger(os.Stderr, c.level)))
 }
 
 // exitCode is where errors meet exit codes.

@@ -47,7 +47,9 @@ func newRun(a *app) *cobra.Command {
 					return err
 				}
 			}
-			return run(cmd.Context(), a.dir, c, cli.NewLogger(os.Stderr, c.level))
+			level := new(slog.LevelVar)
+			level.Set(c.level)
+			return run(cmd.Context(), a.dir, c, cli.NewLogger(os.Stderr, level), level)
 		},
 	}
 	c.Flags().StringVar(&admin, "admin", "off", "HOST:PORT for /healthz and /readyz; off opens no port")
@@ -56,14 +58,24 @@ func newRun(a *app) *cobra.Command {
 
 // run is the daemon. On the end of ctx it stops in order: batches in flight,
 // sessions, HTTP, store.
-func run(ctx context.Context, dir string, c config, log *slog.Logger) (err error) {
-	p, err := publisher.Open(publisher.Config{Dir: dir, Log: log, Room: c.room(), Stall: c.Stall, Certificate: c.certificate(dir), Reply: c.Reply, Verify: c.verify(),
-		Proxy: c.Proxy, ProxyCredentials: c.ProxyCredentials})
+func run(ctx context.Context, dir string, c config, log *slog.Logger, level *slog.LevelVar) (err error) {
+	p, err := publisher.Open(c.publisher(dir, log))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	d := &daemon{dir: dir, p: p, d: publisher.NewDaemon(p, publisher.DaemonOptions{Rescan: c.Rescan}), log: log}
+	d.manager = &cli.Manager{Log: log, Turns: func() { _ = p.Ready() }}
+	d.reload = &cli.Reloader[config]{Log: log, Config: c, Live: []string{"log_level", "reply_timeout"}, Manager: d.manager,
+		Read: func() (config, error) {
+			next, err := loadConfig(dir)
+			next.Admin = c.Admin // the flag may have named it
+			return next, err
+		},
+		Apply: func(c config) {
+			level.Set(c.level)
+			p.SetReply(c.Reply)
+		}}
 	defer d.closeListeners()
 	if err := d.listen(c); err != nil {
 		return err
@@ -82,6 +94,8 @@ type daemon struct {
 	d              *publisher.Daemon
 	log            *slog.Logger
 	bound          running
+	manager        *cli.Manager
+	reload         *cli.Reloader[config]
 	admin, control net.Listener
 }
 
@@ -125,5 +139,8 @@ func (d *daemon) serve(ctx context.Context) error {
 	// while its handler works.
 	cli.ServeHTTP(group, drained, d.admin, d.health(), 0, 0, d.log)
 	cli.ServeHTTP(group, drained, d.control, d.commands(), 0, 0, d.log)
+	group.Go(func() error { return d.reload.Run(ctx) })
+	group.Go(func() error { return d.manager.Run(ctx) })
+	d.manager.Ready()
 	return group.Wait()
 }

@@ -109,10 +109,16 @@ type Indexer struct {
 	large *larges
 	alone chan struct{} // one for each page that is received alone
 
+	maxGrant atomic.Int64 // a time.Duration: the longest life of a grant that is accepted
+
 	haltOnce sync.Once
 	haltErr  error // set before halted is closed
 	halted   chan struct{}
 }
+
+// SetMaxGrant caps the life of grants that are announced from now on, at any time;
+// 0 means 90 days. What is agreed already stays.
+func (x *Indexer) SetMaxGrant(most time.Duration) { x.maxGrant.Store(int64(most)) }
 
 // Open opens the indexer that lives in c.Dir and starts its log's writer.
 func Open(c Config) (_ *Indexer, err error) {
@@ -124,6 +130,7 @@ func Open(c Config) (_ *Indexer, err error) {
 		posts: rate.NewLimiter(postsPerSecond, postsAtOnce), halted: make(chan struct{}),
 		large: newLarges(c), alone: make(chan struct{}, aloneAtOnce),
 	}
+	x.SetMaxGrant(c.MaxGrant)
 	if err := resumeRotation(c); err != nil {
 		return nil, err
 	}

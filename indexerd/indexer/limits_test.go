@@ -200,7 +200,7 @@ func TestAGrantLivesNoLongerThanTheIndexerAccepts(t *testing.T) {
 		{"a second more than that", 48 * time.Hour, 48*time.Hour + time.Second, string(grants.ErrLifetime)},
 		{"what Issue gives by default, under a cap of two days", 48 * time.Hour, 0, string(grants.ErrLifetime)},
 	} {
-		r.x.cfg.MaxGrant = tt.max
+		r.x.SetMaxGrant(tt.max)
 		s := p.series("docs-1", site, func(d *grants.Draft) { d.Lifetime = tt.life })
 		c := p.greeted()
 		var got string

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
@@ -74,7 +75,7 @@ func (s *session) verifier() grants.Verifier {
 		// All trusted keys: what another identity signed is then refused as
 		// another's, and not as signed by nobody. Whose it must be is checked.
 		Keys: s.x.trust, Now: s.x.cfg.Now(),
-		Publisher: s.peer.Card.Identity, Indexer: s.x.local.Name(), MaxLifetime: s.x.cfg.MaxGrant,
+		Publisher: s.peer.Card.Identity, Indexer: s.x.local.Name(), MaxLifetime: time.Duration(s.x.maxGrant.Load()),
 	}
 }
 

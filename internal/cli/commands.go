@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,32 +11,6 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 )
-
-// Version is what the Go tool recorded in the program: the module's version and
-// the revision it was built from.
-func Version() string {
-	version, commit := "devel", ""
-	if b, ok := debug.ReadBuildInfo(); ok {
-		if b.Main.Version != "" {
-			version = b.Main.Version
-		}
-		for _, s := range b.Settings {
-			if s.Key == "vcs.revision" {
-				commit = " " + s.Value
-			}
-		}
-	}
-	return version + commit
-}
-
-// VersionCommand prints what the program was built from.
-func VersionCommand() *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s %s %s %s/%s\n", cmd.Root().Name(), Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return nil
-		}}
-}
 
 // ParseOrigins reads origins from the command line.
 func ParseOrigins(words []string) ([]identity.Origin, error) {

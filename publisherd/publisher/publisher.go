@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
@@ -64,7 +65,7 @@ type Publisher struct {
 	trust *identity.Trust
 	store *durable.Store
 
-	reply  time.Duration // see Config
+	reply  atomic.Int64  // a time.Duration, see Config
 	verify time.Duration // see Config
 	random io.Reader     // see Config
 
@@ -126,9 +127,15 @@ func Open(c Config) (*Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Publisher{dir: c.Dir, log: c.Log, clock: c.Now, local: local, trust: trust, store: store, edits: make(map[string]*sync.Mutex),
-		reply: c.Reply, verify: cmp.Or(c.Verify, defaultVerify), random: c.Rand, public: openPublic, proxy: proxy, proxySecret: c.ProxyCredentials}, nil
+	p := &Publisher{dir: c.Dir, log: c.Log, clock: c.Now, local: local, trust: trust, store: store, edits: make(map[string]*sync.Mutex),
+		verify: cmp.Or(c.Verify, defaultVerify), random: c.Rand, public: openPublic, proxy: proxy, proxySecret: c.ProxyCredentials}
+	p.SetReply(c.Reply)
+	return p, nil
 }
+
+// SetReply sets, at any time, how long an indexer may take for one answer; 0 means
+// 2 minutes.
+func (p *Publisher) SetReply(d time.Duration) { p.reply.Store(int64(d)) }
 
 func trustDir(dir string) string { return filepath.Join(dir, "trust") }
 

@@ -39,7 +39,9 @@ const (
 )
 
 // replyTime is how long one answer of an indexer may take.
-func (p *Publisher) replyTime() time.Duration { return cmp.Or(p.reply, replyTimeout) }
+func (p *Publisher) replyTime() time.Duration {
+	return cmp.Or(time.Duration(p.reply.Load()), replyTimeout)
+}
 
 // window is how much an indexer may send ahead of its being read. It is fixed:
 // gRPC would measure the line else, by a ping and its answer with each message,

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"reflect"
+	"slices"
+	"syscall"
+)
+
+// A Reloader reads the configuration of a running daemon anew at each SIGHUP. A
+// file that cannot be read, or is wrong, changes nothing. C is a struct with
+// mapstructure tags.
+type Reloader[C any] struct {
+	Log *slog.Logger
+	// Config is what the daemon runs with. Only Run uses it.
+	Config C
+	// Read reads and checks the configuration.
+	Read func() (C, error)
+	// Live are the keys that Apply can change; a change of any other waits for a
+	// restart, and is told each time.
+	Live  []string
+	Apply func(C)
+	// Manager is told of it; nil for none.
+	Manager *Manager
+}
+
+// A Change is a setting that differs.
+type Change struct {
+	Key      string
+	From, To any
+}
+
+// Changes compares two configurations by the keys of their fields, in the order of
+// the struct. Fields without a key are left out.
+func Changes[C any](from, to C) []Change {
+	var list []Change
+	a, b := reflect.ValueOf(from), reflect.ValueOf(to)
+	for i := range a.NumField() {
+		key := a.Type().Field(i).Tag.Get("mapstructure")
+		if key == "" || a.Field(i).Equal(b.Field(i)) {
+			continue
+		}
+		list = append(list, Change{key, a.Field(i).Interface(), b.Field(i).Interface()})
+	}
+	return list
+}
+
+// Run waits for SIGHUP until ctx ends.
+func (r *Reloader[C]) Run(ctx context.Context) error {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hup:
+			r.Manager.Reloading()
+			r.reload()
+			r.Manager.Ready()
+		}
+	}
+}
+
+func (r *Reloader[C]) reload() {
+	next, err := r.Read()
+	if err != nil {
+		r.Log.Error("configuration not reloaded", "error", err)
+		return
+	}
+	changes := Changes(r.Config, next)
+	if len(changes) == 0 {
+		r.Log.Warn("configuration read, nothing changed")
+		return
+	}
+	for _, c := range changes {
+		if slices.Contains(r.Live, c.Key) {
+			r.Log.Warn("setting changed", "key", c.Key, "from", fmt.Sprint(c.From), "to", fmt.Sprint(c.To))
+		} else {
+			r.Log.Warn("setting waits for a restart", "key", c.Key, "from", fmt.Sprint(c.From), "to", fmt.Sprint(c.To))
+		}
+	}
+	r.Apply(next)
+	r.Config = keep(next, r.Config, r.Live)
+}
+
+// keep is next with the settings of running that no reload changes, so that they
+// are told again.
+func keep[C any](next, running C, live []string) C {
+	v, from := reflect.ValueOf(&next).Elem(), reflect.ValueOf(running)
+	for i := range v.NumField() {
+		if key := v.Type().Field(i).Tag.Get("mapstructure"); key != "" && !slices.Contains(live, key) {
+			v.Field(i).Set(from.Field(i))
+		}
+	}
+	return next
+}
