@@ -59,8 +59,7 @@ func (d *daemon) commands() http.Handler {
 	})
 	mux.HandleFunc("POST /backup", d.serveBackup)
 	mux.HandleFunc("GET /evidence", func(w http.ResponseWriter, r *http.Request) {
-		q := r.URL.Query()
-		answer(w, func() ([]byte, error) { return d.p.Evidence(q.Get("url"), envelope.Name(q.Get("indexer"))) })
+		answer(w, func() ([]byte, error) { return evidenceFor(d.p, r.URL.Query()) })
 	})
 	return mux
 }
