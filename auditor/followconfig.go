@@ -10,6 +10,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/auditor/follow"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 )
 
 // maxFollowConfig bounds the file of --config, in octets.
@@ -104,6 +105,10 @@ func (l *followLog) open() (follow.Log, error) {
 	if card.Log == nil {
 		return follow.Log{}, cli.Errorf(cli.Usage, "%s is the card of a %s, which has no log", l.Key, card.Role)
 	}
+	key := l.Key
 	policy, err := readWitnesses(verifyFlags{witnesses: l.Witnesses, quorum: l.Quorum})
-	return follow.Log{URL: l.URL, Card: card, Witnesses: policy, Notes: l.Notes}, err
+	return follow.Log{
+		URL: l.URL, Card: card, Witnesses: policy, Notes: l.Notes, Rules: true,
+		Reload: func() (*identity.Card, error) { return readCard(key) },
+	}, err
 }
