@@ -5,12 +5,10 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/uzpif-oi/uzpif-oi/auditor/follow"
-	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 )
@@ -100,17 +98,17 @@ func (l *followLog) within(dir string) {
 
 // open reads card and policy.
 func (l *followLog) open() (follow.Log, error) {
-	raw, err := readFile(l.Key, envelope.MaxSize)
+	card, err := readCard(l.Key)
 	if err != nil {
 		return follow.Log{}, err
-	}
-	card, err := identity.AuthenticateCard([]byte(strings.TrimSuffix(string(raw), "\n")))
-	if err != nil {
-		return follow.Log{}, cli.Errorf(cli.Failed, "%s is not an identity card: %w", l.Key, err)
 	}
 	if card.Log == nil {
 		return follow.Log{}, cli.Errorf(cli.Usage, "%s is the card of a %s, which has no log", l.Key, card.Role)
 	}
+	key := l.Key
 	policy, err := readWitnesses(verifyFlags{witnesses: l.Witnesses, quorum: l.Quorum})
-	return follow.Log{URL: l.URL, Card: card, Witnesses: policy, Notes: l.Notes}, err
+	return follow.Log{
+		URL: l.URL, Card: card, Witnesses: policy, Notes: l.Notes, Rules: true,
+		Reload: func() (*identity.Card, error) { return readCard(key) },
+	}, err
 }

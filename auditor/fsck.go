@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
@@ -56,13 +55,9 @@ every checkpoint ever published are checked too. Payloads are checked by
 
 // runFsck prints what was found, and returns an error if that is anything.
 func runFsck(ctx context.Context, out io.Writer, from string, f fsckFlags) error {
-	raw, err := readFile(f.key, envelope.MaxSize)
+	card, err := readCard(f.key)
 	if err != nil {
 		return err
-	}
-	card, err := identity.AuthenticateCard([]byte(strings.TrimSuffix(string(raw), "\n")))
-	if err != nil {
-		return cli.Errorf(cli.Failed, "%s is not an identity card: %w", f.key, err)
 	}
 	if card.Log == nil {
 		return cli.Errorf(cli.Usage, "%s is the card of a %s, which has no log", f.key, card.Role)

@@ -2,20 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/uzpif-oi/uzpif-oi/auditor/lint"
-	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
-	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 	"github.com/uzpif-oi/uzpif-oi/translog/remote"
 )
 
@@ -74,15 +70,8 @@ func runLint(ctx context.Context, out, progress io.Writer, url string, f lintFla
 		o.Progress = progressLine(file, time.Now)
 	}
 	report, err := lint.Remote(ctx, log, o)
-	switch {
-	case errors.Is(err, remote.ErrUnavailable):
-		return cli.With(cli.Unavailable, err)
-	case errors.Is(err, lint.ErrState):
-		return cli.With(cli.Usage, err)
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		return cli.With(cli.IO, err)
+	if err != nil {
+		return scanError(ctx, err)
 	}
 	if f.json {
 		err = cli.PrintJSON(out, report)
@@ -93,7 +82,7 @@ func runLint(ctx context.Context, out, progress io.Writer, url string, f lintFla
 		return cli.With(cli.IO, err)
 	}
 	if !report.OK() {
-		return cli.Errorf(cli.Failed, "%s: %d violations; the first: %s", url, report.Found(), safe(report.Violations[0].String()))
+		return cli.Errorf(cli.Failed, "%s: %s; the first: %s", url, report.Count(), safe(report.Violations[0].String()))
 	}
 	return nil
 }
@@ -101,12 +90,9 @@ func runLint(ctx context.Context, out, progress io.Writer, url string, f lintFla
 // lintOptions reads every file that the command line names.
 func lintOptions(f lintFlags, now time.Time) (lint.Options, error) {
 	o := lint.Options{State: f.state, Ended: f.ended, Now: now}
-	raw, err := readFile(f.key, envelope.MaxSize)
-	if err != nil {
+	var err error
+	if o.Card, err = readCard(f.key); err != nil {
 		return o, err
-	}
-	if o.Card, err = identity.AuthenticateCard([]byte(strings.TrimSuffix(string(raw), "\n"))); err != nil {
-		return o, cli.Errorf(cli.Failed, "%s is not an identity card: %w", f.key, err)
 	}
 	if o.Card.Log == nil {
 		return o, cli.Errorf(cli.Usage, "%s is the card of a %s, which has no log", f.key, o.Card.Role)
@@ -114,7 +100,8 @@ func lintOptions(f lintFlags, now time.Time) (lint.Options, error) {
 	if f.disclosed == "" {
 		return o, nil
 	}
-	if raw, err = readFile(f.disclosed, lint.MaxDisclosure); err != nil {
+	raw, err := readFile(f.disclosed, lint.MaxDisclosure)
+	if err != nil {
 		return o, err
 	}
 	if o.Disclosed, err = lint.ParseDisclosure(raw); err != nil {

@@ -52,8 +52,15 @@ func printFacts(b *strings.Builder, f *evaluate.Facts) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(b, "  %-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	line("page", "%s", f.URL)
-	line("was", "%s (%s) by %s", f.Claim, f.Status, f.Indexer)
+	if f.URL == "" {
+		line("grant", "%s (%s) as %s acknowledges, with %d pages held", f.Claim, f.Status, f.Indexer, f.EntryPages)
+	} else {
+		line("page", "%s", f.URL)
+		line("was", "%s (%s) by %s", f.Claim, f.Status, f.Indexer)
+	}
+	if !f.RevokedAt.IsZero() {
+		line("revoked", "%s, as the publisher signed", f.RevokedAt)
+	}
 	line("at", "%s, as the indexer signed", f.SignedAt)
 	line("for", "%s", f.Publisher)
 	line("purposes", "%s", strings.Join(f.Purposes, ", "))

@@ -18,6 +18,6 @@ line is wrong, 69 the log cannot be reached, 74 a file cannot be read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(verifyCommand(), fsckCommand(), lintCommand(), followCommand(), cli.VersionCommand(nil), cli.ManCommand())
+	root.AddCommand(verifyCommand(), fsckCommand(), lintCommand(), statusCommand(), followCommand(), cli.VersionCommand(nil), cli.ManCommand())
 	return root
 }

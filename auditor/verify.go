@@ -6,16 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/equivocation"
 	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
-	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 	"github.com/uzpif-oi/uzpif-oi/translog/remote"
 	"github.com/uzpif-oi/uzpif-oi/translog/witness"
@@ -129,13 +126,9 @@ func judge(path string, report *evaluate.Report, required evaluate.Verdict, unre
 func readInputs(path string, f verifyFlags, now time.Time) ([]byte, evaluate.Options, error) {
 	o := evaluate.Options{Now: now}
 	for _, name := range f.keys {
-		raw, err := readFile(name, envelope.MaxSize)
+		card, err := readCard(name)
 		if err != nil {
 			return nil, o, err
-		}
-		card, err := identity.AuthenticateCard([]byte(strings.TrimSuffix(string(raw), "\n")))
-		if err != nil {
-			return nil, o, cli.Errorf(cli.Failed, "%s is not an identity card: %w", name, err)
 		}
 		o.Cards = append(o.Cards, card)
 	}

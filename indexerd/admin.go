@@ -31,6 +31,7 @@ func (d *daemon) commands() http.Handler {
 	mux.HandleFunc("GET /agreements", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.x.Agreements) })
 	mux.HandleFunc("GET /log", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.x.LogStatus) })
 	mux.HandleFunc("GET /page", d.servePage)
+	mux.HandleFunc("GET /evidence", d.serveEvidence)
 	mux.HandleFunc("POST /log/freeze", d.serveFreeze)
 	d.long(mux)
 	return mux

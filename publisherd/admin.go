@@ -58,9 +58,11 @@ func (d *daemon) commands() http.Handler {
 		answer(w, func() (verified, error) { return verifyReceipts(d.p) })
 	})
 	mux.HandleFunc("POST /backup", d.serveBackup)
+	mux.HandleFunc("GET /disclosure", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, func() ([]byte, error) { return d.p.Disclose(r.URL.Query().Get("grant")) })
+	})
 	mux.HandleFunc("GET /evidence", func(w http.ResponseWriter, r *http.Request) {
-		q := r.URL.Query()
-		answer(w, func() ([]byte, error) { return d.p.Evidence(q.Get("url"), envelope.Name(q.Get("indexer"))) })
+		answer(w, func() ([]byte, error) { return evidenceFor(d.p, r.URL.Query()) })
 	})
 	return mux
 }

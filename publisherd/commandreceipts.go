@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 
 	"github.com/spf13/cobra"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
-	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
 )
 
@@ -106,40 +104,4 @@ func newReceiptsVerify(a *app) *cobra.Command {
 			}
 			return err
 		}}
-}
-
-func newEvidence(a *app) *cobra.Command {
-	var out, indexer string
-	var offline bool
-	c := &cobra.Command{Use: "evidence URL -o FILE", Short: "Write the offline proof of what an indexer acknowledged about a page", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var who envelope.Name
-			if indexer != "" {
-				var err error
-				if who, err = parseName(indexer); err != nil {
-					return err
-				}
-			}
-			raw, err := ask(cmd.Context(), a, query[[]byte]{
-				method: http.MethodGet, path: "/evidence", values: url.Values{"url": {args[0]}, "indexer": {string(who)}},
-				store: func(p *publisher.Publisher) ([]byte, error) { return p.Evidence(args[0], who) },
-			})
-			if err != nil {
-				return err
-			}
-			if !offline {
-				if raw, err = publisher.Cosign(cmd.Context(), a.dir, raw); err != nil {
-					fmt.Fprintf(cmd.ErrOrStderr(), "The file holds the receipt's own checkpoint, without cosignatures: %v\n", err)
-				}
-			}
-			if out == "" || out == "-" {
-				_, err = cmd.OutOrStdout().Write(raw)
-				return err
-			}
-			return durable.WriteFile(out, raw, 0o644)
-		}}
-	c.Flags().StringVarP(&out, "output", "o", "", "file to write; standard output if none is named")
-	c.Flags().BoolVar(&offline, "offline", false, "do not ask the log for the cosignatures of its witnesses")
-	c.Flags().StringVar(&indexer, "indexer", "", "the indexer whose acknowledgement is meant")
-	return c
 }

@@ -32,17 +32,18 @@ const (
 	Discontinued Kind = "continuation" // a new log that does not continue the old one
 	Stale        Kind = "stale"        // nothing new that verifies for too long
 	Unwitnessed  Kind = "witness"      // no quorum of witnesses for too long
+	BrokenRule   Kind = "rule"         // an entry says what cannot be true
 )
 
 // Kinds are all kinds of alerts.
 func Kinds() []Kind {
-	return []Kind{Fork, Rollback, Inconsistent, SplitView, Withheld, BadEntry, Discontinued, Stale, Unwitnessed}
+	return []Kind{Fork, Rollback, Inconsistent, SplitView, Withheld, BadEntry, Discontinued, Stale, Unwitnessed, BrokenRule}
 }
 
 // halts reports whether a log is followed no further while such an alert stands:
 // the log contradicts itself, and only a person can tell what holds. A log that
-// is late may come back.
-func (k Kind) halts() bool { return k != Stale && k != Unwitnessed }
+// is late may come back, and one whose entries break a rule is one log all the same.
+func (k Kind) halts() bool { return k != Stale && k != Unwitnessed && k != BrokenRule }
 
 // meaning is the first sentence of an alert's README.
 func (k Kind) meaning() string {
@@ -56,6 +57,7 @@ func (k Kind) meaning() string {
 		Discontinued: "The log says that it continues another one, and what it says of that one's end contradicts what that log showed.",
 		Stale:        "For longer than is allowed the log has shown no new checkpoint that verifies. Either it is down, or it is frozen for you and goes on for others.",
 		Unwitnessed:  "For longer than is allowed the log's checkpoint has not been cosigned by enough of the witnesses that you name.",
+		BrokenRule:   "An entry that is under the root in new.note says what cannot be true by the entries before it. It is in entry.json, as the log serves it, signed by the indexer; auditor lint finds the same.",
 	}[k]
 }
 
@@ -92,10 +94,13 @@ func (a *Alert) Error() string { return fmt.Sprintf("%s: %s", a.Kind, a.Detail) 
 // alert of a kind that does not halt is the same for as long as it stands.
 func (a *Alert) identify() {
 	parts := [][]byte{[]byte(a.Kind), {0}, []byte(a.VKey), {0}}
-	if a.Kind.halts() {
+	if a.Kind.halts() || a.Kind == BrokenRule {
 		for _, name := range slices.Sorted(maps.Keys(a.files)) {
 			if name == "proof.json" {
 				continue // made anew each time
+			}
+			if a.Kind == BrokenRule && strings.HasSuffix(name, ".note") {
+				continue // the entry and the rule are what it is about
 			}
 			text, _, _ := strings.Cut(string(a.files[name]), "\n\n") // cosignatures may come later
 			h := envelope.TaggedHash("uzpif-oi/follow/v1", []byte(text))

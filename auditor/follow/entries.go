@@ -130,6 +130,9 @@ func (f *follower) take(ctx context.Context, b *batch, r *Report) error {
 		if at.Before(s.LastTime.Time) {
 			return f.blame(ctx, b.entries[i], fmt.Errorf("it was issued at %s, and the entry before it at %s", at, s.LastTime))
 		}
+		if err := f.judgeEntry(b.entries[i].Raw, o, b.bodies[i]); err != nil {
+			return err
+		}
 		if err := s.edge.add(translog.LeafHash(b.entries[i].Raw)); err != nil {
 			return err
 		}

@@ -24,6 +24,10 @@ type Log struct {
 	Witnesses *witness.Policy
 	// Notes are files, and folders of files, with notes that others were shown.
 	Notes []string
+	// Rules has entries judged by the rules of their profile as they come.
+	Rules bool
+	// Reload, if it is not nil, reads the card again before each round.
+	Reload func() (*identity.Card, error)
 	// Visit, if it is not nil, is called for each entry that was verified, in
 	// order, by one goroutine. After a crash some come again.
 	Visit func(index uint64, o *envelope.Object, e *translog.Entry)
@@ -41,6 +45,7 @@ type follower struct {
 
 	state *state // nil until it is read, and after a write that failed
 	saved []byte // as it is on the disk
+	judge *judge // nil unless the log's entries are judged; likewise
 	// views are the trees of others that were found consistent, at most maxViews.
 	views map[translog.Tree]bool
 
@@ -90,6 +95,11 @@ func (f *follower) load() error {
 		return fmt.Errorf("%s: %w: it is of the log %s with the key %s, the card names the key %s; a log never changes its key",
 			statePath(f.o.Dir, f.origin()), ErrState, s.Origin, s.VKey, f.vkey)
 	}
+	if f.log.Rules {
+		if f.judge, err = readJudge(f.o.Dir, f.origin(), s.Verified); err != nil {
+			return err
+		}
+	}
 	s.URL = f.http.URL()
 	f.state, f.saved = s, nil
 	f.figuresMu.Lock()
@@ -102,6 +112,10 @@ func (f *follower) load() error {
 // save writes the state if it has changed. After an error the disk decides.
 func (f *follower) save() error {
 	raw, err := f.state.encode()
+	if err == nil && f.judge != nil {
+		// Never behind the state: what comes again is passed over.
+		err = f.judge.save(f.o.disk, f.o.Dir, f.origin())
+	}
 	if err == nil {
 		if slices.Equal(raw, f.saved) {
 			return nil
@@ -121,7 +135,10 @@ func (f *follower) round(whole context.Context) *Report {
 	ctx, cancel := context.WithTimeout(whole, f.o.Limit)
 	defer cancel()
 	r := &Report{Origin: f.origin(), URL: f.http.URL()}
-	err := f.load()
+	err := f.refreshCard()
+	if err == nil {
+		err = f.load()
+	}
 	var standing []*Alert
 	if err == nil {
 		standing, err = readAlerts(f.o.Dir, f.vkey)

@@ -46,13 +46,24 @@ type disclosedSet struct {
 }
 
 // A disclosedPage is one leaf. A tombstone has no digest. JournalEpoch is that
-// of the page's own revision where it is not that of the entry.
+// of the page's own revision where it is not that of the entry. Of a page that is
+// not shown, because its publisher has forgotten how it was, only Leaf is there,
+// the hash of its leaf.
 type disclosedPage struct {
 	Digest       envelope.Hash `json:"digest,omitzero"`
 	JournalEpoch uint64        `json:"journal_epoch,omitzero"`
-	Op           translog.Op   `json:"op"`
-	Revision     uint64        `json:"revision"`
-	URL          string        `json:"url"`
+	Leaf         envelope.Hash `json:"leaf,omitzero"`
+	Op           translog.Op   `json:"op,omitzero"`
+	Revision     uint64        `json:"revision,omitzero"`
+	URL          string        `json:"url,omitzero"`
+}
+
+// valid reports whether the members go together.
+func (p *disclosedPage) valid() bool {
+	if !p.Leaf.IsZero() {
+		return *p == disclosedPage{Leaf: p.Leaf}
+	}
+	return (p.Op == translog.OpPut || p.Op == translog.OpTombstone) && p.URL != "" && (p.Op == translog.OpPut) != p.Digest.IsZero()
 }
 
 // ParseDisclosure reads a disclosure of at most MaxDisclosure octets.
@@ -75,8 +86,8 @@ func ParseDisclosure(raw []byte) (*Disclosure, error) {
 			return nil, fmt.Errorf("%w: the set of entry %d is there twice", ErrDisclosure, s.Index)
 		}
 		for _, p := range s.Pages {
-			if p.Op != translog.OpPut && p.Op != translog.OpTombstone || p.URL == "" || (p.Op == translog.OpPut) == p.Digest.IsZero() {
-				return nil, fmt.Errorf("%w: a page of entry %d has no URL, another op than 1 or 2, or a digest that does not go with it", ErrDisclosure, s.Index)
+			if !p.valid() {
+				return nil, fmt.Errorf("%w: a page of entry %d has no URL, another op than 1 or 2, or a digest or leaf that does not go with it", ErrDisclosure, s.Index)
 			}
 		}
 		d.sets[s.Index] = s.Pages
@@ -90,6 +101,7 @@ type pageChecker struct {
 	Gap    bool                 `json:"gap"`   // a set of the collection was not disclosed
 	Sets   uint64               `json:"sets"`
 	Hidden uint64               `json:"hidden"`
+	Leaves uint64               `json:"leaves"` // of which only the hash was disclosed
 
 	d     *Disclosure
 	broke func(index uint64, rule Rule, format string, args ...any)
@@ -145,6 +157,9 @@ func (c *pageChecker) take(index uint64, e *translog.Entry) {
 	c.Sets++
 	leaves := make([][32]byte, len(pages))
 	for i, p := range pages {
+		if leaves[i] = p.Leaf; !p.Leaf.IsZero() {
+			continue
+		}
 		leaves[i] = c.d.key.Leaf(p.Op, cmp.Or(p.JournalEpoch, e.JournalEpoch), p.Revision, p.URL, p.Digest).Hash()
 	}
 	if got := translog.SetOf(leaves); got != e.Objects {
@@ -154,6 +169,10 @@ func (c *pageChecker) take(index uint64, e *translog.Entry) {
 		return
 	}
 	for _, p := range pages {
+		if !p.Leaf.IsZero() {
+			c.Gap, c.Leaves = true, c.Leaves+1
+			continue
+		}
 		seen := c.Pages[p.URL]
 		if seen == nil {
 			seen = new(pageSeen)
@@ -194,5 +213,6 @@ func (c *pageChecker) notJudged() []string {
 	if !c.Gap {
 		return nil
 	}
-	return []string{fmt.Sprintf("whether pages of the disclosed collection were held, behind the first of %d sets that are not disclosed", c.Hidden)}
+	return []string{fmt.Sprintf("whether pages of the disclosed collection were held, behind the first of %s and %s that are not disclosed",
+		counted(c.Hidden, "set", "sets"), counted(c.Leaves, "page", "pages"))}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -42,6 +43,19 @@ type Options struct {
 	// Progress, if it is set, is called now and then with how many entries are
 	// done.
 	Progress func(done, total uint64)
+	// Record, if it is set, is shown each entry too, and is kept with the state.
+	Record Recorder
+}
+
+// A Recorder notes what it needs of the entries of a log. It is written to the
+// state as JSON, and read back from it by the run that goes on. One goroutine at
+// a time calls it.
+type Recorder interface {
+	// Take is called with each entry that could be read, in order. sound says that
+	// it is authentic, and in the place that it names.
+	Take(o *envelope.Object, e *translog.Entry, sound bool)
+	// Len is about how many things it has noted.
+	Len() int
 }
 
 // saveEvery is after how many entries the state is written, at the least. It is
@@ -60,6 +74,11 @@ type run struct {
 	saved   uint64 // entries up to which the state was written
 	failed  error
 	cancel  context.CancelFunc
+
+	// badMu guards bad: the entries that were read with a flaw, and are not
+	// visited yet.
+	badMu sync.Mutex
+	bad   map[*translog.Entry]bool
 }
 
 // Remote lints the log that c reads. An error means that it could not be done:
@@ -71,7 +90,7 @@ func Remote(ctx context.Context, c *remote.Client, o Options) (*Report, error) {
 	o.MaxAge = cmp.Or(o.MaxAge, 2*time.Hour)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{o: &o, log: c, report: &Report{Violations: []Violation{}, NotJudged: []string{}, limit: o.Limit}, cancel: cancel}
+	r := &run{o: &o, log: c, report: &Report{Violations: []Violation{}, NotJudged: []string{}, limit: o.Limit}, cancel: cancel, bad: make(map[*translog.Entry]bool)}
 	grown, err := r.begin(ctx)
 	if err != nil || !grown {
 		r.report.sort()
@@ -80,7 +99,7 @@ func Remote(ctx context.Context, c *remote.Client, o Options) (*Report, error) {
 	p := &opener{card: o.Card, origin: o.Card.Log.Origin, now: o.Now}
 	found, err := fsck.Remote(ctx, c, fsck.Options{
 		Keys: o.Card, Indexer: o.Card.Identity, Signatures: true, Workers: o.Workers,
-		Open: p.open, Found: r.found, Visit: r.visit, Progress: r.progress, Full: r.full,
+		Open: r.open(p), Found: r.found, Visit: r.visit, Progress: r.progress, Full: r.full,
 		From: r.state.Frontier, Ask: o.Ask, After: r.state.Last,
 	})
 	if err := cmp.Or(r.failed, err); err != nil {
@@ -109,6 +128,10 @@ func (r *run) begin(ctx context.Context) (grown bool, err error) {
 		r.report.Violations, r.report.Unlisted = append(r.report.Violations, before.Violations...), before.Unlisted
 	}
 	r.checker.broke = r.broke
+	r.report.checker = r.checker
+	if err := r.recall(before); err != nil {
+		return false, err
+	}
 	if r.pages, err = r.o.Disclosed.checker(before, r.broke); err != nil {
 		return false, err
 	}
@@ -124,6 +147,45 @@ func (r *run) begin(ctx context.Context) (grown bool, err error) {
 		return true, nil
 	}
 	return r.sameHistory(ctx)
+}
+
+// recall gives the Record what it had noted.
+func (r *run) recall(before *state) error {
+	switch {
+	case r.o.Record == nil || before == nil:
+		return nil
+	case len(before.Record) == 0:
+		return fmt.Errorf("%w: it was made without a record; give this one a folder of its own", ErrState)
+	}
+	if err := json.Unmarshal(before.Record, r.o.Record, json.RejectUnknownMembers(true)); err != nil {
+		return fmt.Errorf("%w: its record cannot be read: %w; remove it to begin anew", ErrState, err)
+	}
+	return nil
+}
+
+// open is that of p, which remembers flaws for visit.
+func (r *run) open(p *opener) func([]byte, uint64) (*envelope.Object, *translog.Entry, error) {
+	if r.o.Record == nil {
+		return p.open
+	}
+	return func(raw []byte, index uint64) (*envelope.Object, *translog.Entry, error) {
+		o, e, err := p.open(raw, index)
+		if err != nil && e != nil {
+			r.badMu.Lock()
+			defer r.badMu.Unlock()
+			r.bad[e] = true
+		}
+		return o, e, err
+	}
+}
+
+// sound reports whether e was read without a flaw.
+func (r *run) sound(e *translog.Entry) bool {
+	r.badMu.Lock()
+	defer r.badMu.Unlock()
+	bad := r.bad[e]
+	delete(r.bad, e)
+	return !bad
 }
 
 // continues reports whether the log says that it goes on from another. One that
@@ -183,6 +245,9 @@ func (r *run) found(f fsck.Finding) {
 
 func (r *run) visit(_ uint32, o *envelope.Object, e *translog.Entry) {
 	r.checker.Take(o, e)
+	if r.o.Record != nil {
+		r.o.Record.Take(o, e, r.sound(e))
+	}
 	if r.pages != nil {
 		r.pages.take(o.Sequence, e)
 	}
@@ -200,6 +265,9 @@ func (r *run) progress(done, total uint64) {
 func (r *run) full(size uint64, f fsck.Frontier) {
 	last := size+translog.TileWidth > r.total
 	every := max(saveEvery, 8*uint64(len(r.checker.Grants)))
+	if r.o.Record != nil {
+		every = max(every, 8*uint64(r.o.Record.Len()))
+	}
 	if r.o.State == "" || !last && size-r.saved < every {
 		return
 	}
@@ -232,7 +300,12 @@ func (r *run) encode() (err error) {
 	}
 	if r.pages != nil {
 		r.state.Disclosure = r.o.Disclosed.id
-		r.state.Pages, err = jsontextOf(r.pages)
+		if r.state.Pages, err = jsontextOf(r.pages); err != nil {
+			return err
+		}
+	}
+	if r.o.Record != nil {
+		r.state.Record, err = jsontextOf(r.o.Record)
 	}
 	return err
 }
@@ -246,6 +319,7 @@ func (r *run) end(found *fsck.Report) error {
 	rep.EntriesChecked = rep.ResumedAt + found.Entries
 	rep.Grants, rep.Collections = len(r.checker.Grants), len(r.checker.Collections)
 	if n := found.Newest; n != nil {
+		rep.CheckpointAt = envelope.At(n.IssuedAt)
 		switch at := envelope.At(n.IssuedAt); {
 		case n.IssuedAt.After(r.o.Now.Add(envelope.Skew)):
 			r.broke(n.Sequence, Future, "the newest checkpoint was issued at %s, and it is %s", at, envelope.At(r.o.Now))

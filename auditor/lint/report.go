@@ -30,13 +30,51 @@ type Report struct {
 	EntriesChecked uint64        `json:"entries_checked"` // with those of the runs that this one goes on from
 	ResumedAt      uint64        `json:"resumed_at"`      // where this run began
 	Checkpoints    uint64        `json:"checkpoints"`     // that this run looked at
+	CheckpointAt   envelope.Time `json:"checkpoint_at,omitzero"`
 	Grants         int           `json:"grants"`
 	Collections    int           `json:"collections"`
 	Violations     []Violation   `json:"violations"`
 	Unlisted       uint64        `json:"unlisted,omitzero"` // violations beyond Options.Limit
 	NotJudged      []string      `json:"not_judged"`        // what this log leaves open
 
-	limit int
+	limit   int
+	checker *Checker
+}
+
+// A Standing is where a grant stands behind the last entry.
+type Standing struct {
+	Expires envelope.Time
+	// Ended is the entry that says that the grant has expired, and Left the one
+	// by which another grant took its collection over; nil where there is none.
+	Ended, Left *uint64
+	// Held is the most pages of the collection that can be held, if they are held
+	// under this grant. Known says whether the log tells.
+	Held  uint64
+	Known bool
+}
+
+// Standing is where a grant stands; false if no entry names it.
+func (r *Report) Standing(grant envelope.Hash) (Standing, bool) {
+	if r.checker == nil || r.checker.Grants[grant] == nil {
+		return Standing{}, false
+	}
+	g := r.checker.Grants[grant]
+	s := Standing{Expires: g.Expires}
+	at := func(n uint64) *uint64 {
+		if n == 0 {
+			return nil
+		}
+		n--
+		return &n
+	}
+	s.Ended, s.Left = at(g.Ended), at(g.Left)
+	if in := r.checker.Collections[g.Collection]; in != nil {
+		s.Known = !in.Open && !in.Shared
+		if in.Grant == grant {
+			s.Held = in.Count.held()
+		}
+	}
+	return s, true
 }
 
 // OK reports whether nothing was found.
@@ -72,12 +110,13 @@ func (r *Report) String() string {
 		fmt.Fprintln(&b, v)
 	}
 	if r.Unlisted > 0 {
-		fmt.Fprintf(&b, "and %d more violations\n", r.Unlisted)
+		fmt.Fprintf(&b, "and %s\n", counted(r.Unlisted, "more violation", "more violations"))
 	}
-	fmt.Fprintf(&b, "log %s, %d entries, root %s\n", r.LogOrigin, r.TreeSize, r.Root)
-	fmt.Fprintf(&b, "checked: %d entries under %d grants in %d collections, %d checkpoints; %d violations\n",
-		r.EntriesChecked, r.Grants, r.Collections, r.Checkpoints, r.Found())
-	if r.ResumedAt > 0 {
+	fmt.Fprintf(&b, "log %s, %s, root %s\n", r.LogOrigin, entriesOf(r.TreeSize), r.Root)
+	fmt.Fprintf(&b, "checked: %s under %s in %s, %s; %s\n", entriesOf(r.EntriesChecked), counted(uint64(r.Grants), "grant", "grants"),
+		counted(uint64(r.Collections), "collection", "collections"), counted(r.Checkpoints, "checkpoint", "checkpoints"),
+		counted(r.Found(), "violation", "violations"))
+	if r.ResumedAt > 0 { // whole bundles, so never one
 		fmt.Fprintf(&b, "the first %d entries were checked by earlier runs\n", r.ResumedAt)
 	}
 	for _, s := range r.NotJudged {
@@ -85,3 +124,16 @@ func (r *Report) String() string {
 	}
 	return b.String()
 }
+
+// counted is a number of things in words.
+func counted(n uint64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func entriesOf(n uint64) string { return counted(n, "entry", "entries") }
+
+// Count is the number of violations in words.
+func (r *Report) Count() string { return counted(r.Found(), "violation", "violations") }

@@ -77,3 +77,14 @@ func ruleOf(f fsck.Finding) Rule {
 	}
 	return Rule(f.Kind)
 }
+
+// OfCheckpoint reports whether the rule is about a checkpoint or the tree, so that
+// the index of a violation is no entry's.
+func (r Rule) OfCheckpoint() bool {
+	switch r {
+	case CheckpointForm, CheckpointKey, CheckpointSize, CheckpointOrigin, CheckpointIndexer, CheckpointContinues, CheckpointNote,
+		CheckpointChain, CheckpointFork, CheckpointTime, CheckpointRoot, Frozen, Rollback, Fork, Root, Tile, Missing, Unreadable, Proof:
+		return true
+	}
+	return false
+}

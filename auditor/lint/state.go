@@ -40,6 +40,7 @@ type state struct {
 	Checker    jsontext.Value  `json:"checker"`
 	Pages      jsontext.Value  `json:"pages,omitempty"` // of a disclosure
 	Disclosure envelope.Hash   `json:"disclosure,omitzero"`
+	Record     jsontext.Value  `json:"record,omitempty"` // of a Recorder
 	Last       *fsck.Published `json:"last,omitempty"`
 	Violations []Violation     `json:"violations"`
 	Unlisted   uint64          `json:"unlisted,omitzero"`

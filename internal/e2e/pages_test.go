@@ -13,6 +13,7 @@ import (
 	neturl "net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/internal/e2e/pair"
+	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
 )
 
 // A browser is a Chromium that reaches the network through the test alone.
@@ -139,6 +141,41 @@ func TestPagesInChromium(t *testing.T) {
 		if len(console) > 0 || len(others) > 0 {
 			t.Errorf("%s: the console says %q; also asked for: %q", tt.path, console, others)
 		}
+	}
+}
+
+// TestStatusInChromium opens the report about a grant under a policy that lets
+// it load nothing and run nothing.
+func TestStatusInChromium(t *testing.T) {
+	p := newPrograms(t, 12)
+	p.bin = buildPrograms(t)
+	p.startIndexerd()
+	p.pushAll()
+	pair.Check(t, os.Remove(p.Page(3)))
+	p.pushAll()
+	time.Sleep(500 * time.Millisecond) // the log publishes its last checkpoint
+	rels, err := publisher.Relationships(p.Pub)
+	pair.Check(t, err)
+	grant := rels[0].Pair.Grant.Object.ID.String()
+	card, err := exec.Command(filepath.Join(p.bin, "indexerd"), "card", "--dir", p.Idx).Output()
+	pair.Check(t, err)
+	file := filepath.Join(t.TempDir(), "indexer.json")
+	pair.Check(t, os.WriteFile(file, card, 0o600))
+	report, err := exec.Command(filepath.Join(p.bin, "auditor"), "status", grant, "--log", p.public, "--key", file, "--format", "html").Output()
+	pair.Check(t, err)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+		w.Write(report)
+	}))
+	defer server.Close()
+	dom, console, others := newBrowser(t, server.URL).load(server.URL + "/")
+	for _, want := range []string{"<h1>In force", "Taken in", "Deleted", "<svg", grant, "It does not show"} {
+		if !strings.Contains(dom, want) {
+			t.Errorf("%q is not in the document:\n%s", want, dom)
+		}
+	}
+	if len(console) > 0 || len(others) > 0 {
+		t.Errorf("the console says %q; also asked for: %q", console, others)
 	}
 }
 

@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 
@@ -42,9 +43,10 @@ const (
 	ClaimUpdated  Claim = "updated"  // update
 	ClaimDeleted  Claim = "deleted"  // delete-ack
 	ClaimExcluded Claim = "excluded" // exclude
+	ClaimRevoked  Claim = "revoked"  // revoke-ack: of a grant, and of no page
 )
 
-// ClaimOf is the claim about a page in an entry of decision d; "" if none.
+// ClaimOf is what an entry of decision d says; "" if nothing.
 func ClaimOf(d translog.Decision) Claim {
 	switch d {
 	case translog.Include:
@@ -55,17 +57,20 @@ func ClaimOf(d translog.Decision) Claim {
 		return ClaimDeleted
 	case translog.Exclude:
 		return ClaimExcluded
+	case translog.RevokeAck:
+		return ClaimRevoked
 	}
 	return ""
 }
 
-// Evidence is the offline bundle about one page: what was signed about it, and
-// what leads from there to a checkpoint of the log (UZPIF-OI 9.1.4). Artefacts
+// Evidence is the offline bundle about one page, or about the revocation of a
+// grant: what was signed about it, and what leads from there to a checkpoint of the log (UZPIF-OI 9.1.4). Artefacts
 // stand in it as their exact octets. Fields stand in canonical order.
 //
 // It discloses the salts of one leaf, and so one page and no other. A put has
 // either SaltContent with Digest, or ContentPart, which keeps the digest
-// hidden; a tombstone has neither.
+// hidden; a tombstone has neither. That a grant was revoked is said of no page:
+// Leaf, Set and URL are absent then.
 type Evidence struct {
 	Acknowledgement jsontext.Value            `json:"acknowledgement,omitzero"` // with Revocation
 	Cards           []jsontext.Value          `json:"cards"`                    // of indexer and publisher, old ones included
@@ -78,15 +83,24 @@ type Evidence struct {
 	Version         string                    `json:"evidence_version"`
 	Grant           jsontext.Value            `json:"grant"`
 	Inclusion       translog.InclusionProof   `json:"inclusion"` // of the entry under the checkpoint
-	Leaf            Leaf                      `json:"leaf"`
+	Leaf            Leaf                      `json:"leaf,omitzero"`
 	Manifest        jsontext.Value            `json:"manifest,omitzero"` // where the entry has a batch_id
 	Note            string                    `json:"note"`              // a checkpoint note of that size or a later one
 	Policy          jsontext.Value            `json:"policy"`
 	R               Salt                      `json:"r,omitzero"`          // opens a blinded subject
 	Receipt         jsontext.Value            `json:"receipt,omitzero"`    // where the entry has a batch_id
 	Revocation      jsontext.Value            `json:"revocation,omitzero"` // where the entry has a revocation_id
-	Set             SetPlace                  `json:"set"`
-	URL             string                    `json:"url"`
+	Set             SetPlace                  `json:"set,omitzero"`
+	URL             string                    `json:"url,omitzero"`
+}
+
+// Disclose opens the leaf of one revision of a page, and no other.
+func (ev *Evidence) Disclose(k translog.LeafKey, op translog.Op, journalEpoch, revision uint64, url string, digest envelope.Hash) {
+	su, sc := k.Salts(journalEpoch, revision, sha256.Sum256([]byte(url)))
+	ev.URL, ev.Leaf = url, Leaf{Op: op, Revision: revision, SaltURL: su}
+	if op == translog.OpPut {
+		ev.Leaf.SaltContent, ev.Digest = sc, digest
+	}
 }
 
 // Leaf opens the page's leaf in the decision set.
@@ -186,12 +200,17 @@ func (ev *Evidence) validate() error {
 		return fmt.Errorf("%d cards, at most %d", len(ev.Cards), MaxCards)
 	case len(ev.Set.Path) > maxPath, len(ev.Inclusion.Hashes) > maxPath, len(ev.Consistency.Hashes) > 2*maxPath:
 		return fmt.Errorf("a path is longer than any tree needs")
-	case !isPlain(ev.URL):
-		return fmt.Errorf("url is not one of 1 to %d visible ASCII characters", grants.MaxURL)
 	case (len(ev.Revocation) == 0) != (len(ev.Acknowledgement) == 0):
 		return fmt.Errorf("revocation and acknowledgement come together")
 	case (len(ev.Receipt) == 0) != (len(ev.Manifest) == 0):
 		return fmt.Errorf("receipt and manifest come together")
+	case ev.Claim == ClaimRevoked:
+		if ev.URL != "" || ev.Leaf != (Leaf{}) || ev.Set.Index != 0 || ev.Set.Path != nil || !ev.Digest.IsZero() {
+			return fmt.Errorf("a page beside the claim %q, which is about none", ev.Claim)
+		}
+		return nil
+	case !isPlain(ev.URL):
+		return fmt.Errorf("url is not one of 1 to %d visible ASCII characters", grants.MaxURL)
 	}
 	return ev.Leaf.validate(ev.Digest)
 }

@@ -66,12 +66,13 @@ type Report struct {
 // Facts is what the file shows. It is absent when the file is invalid.
 type Facts struct {
 	Claim           Claim           `json:"claim"`
-	URL             string          `json:"url"`
+	URL             string          `json:"url,omitzero"` // absent from what is about no page
 	Digest          envelope.Hash   `json:"digest,omitzero"`
 	Publisher       envelope.Name   `json:"publisher"`
 	Indexer         envelope.Name   `json:"indexer"`
 	Purposes        []string        `json:"purposes"`
-	SignedAt        envelope.Time   `json:"signed_at"` // the entry's issued_at
+	SignedAt        envelope.Time   `json:"signed_at"`           // the entry's issued_at
+	RevokedAt       envelope.Time   `json:"revoked_at,omitzero"` // the revocation's issued_at, where there is one
 	GrantID         envelope.Hash   `json:"grant_id"`
 	GrantExpiresAt  envelope.Time   `json:"grant_expires_at"`
 	GrantExpiredNow bool            `json:"grant_expired_now"` // judged by the verifier's clock; the verdict does not depend on it
@@ -96,6 +97,10 @@ func (r *Report) limits(publisherFromFile bool) {
 	case ClaimDeleted:
 		say("That every copy is gone: it proves that the indexer signed the deletion, not what its disks hold.")
 		say("That the page was not accepted again later: that takes a scan of the log, for a whole grant, or the key of the series, for one page.")
+	case ClaimRevoked:
+		say("That the indexer stopped: it proves that the indexer signed that it did, not what it shows or does since.")
+		say("That pages were deleted: a deletion has an entry of its own, and evidence for each page.")
+		say("That nothing was taken in under the grant later: that takes a scan of the log (auditor status).")
 	case ClaimExcluded:
 		say("That the refusal was justified: the log records that the indexer refused the page, not whether it should have.")
 	}

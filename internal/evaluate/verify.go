@@ -57,7 +57,8 @@ type verification struct {
 	manifest        signed[translog.Manifest]
 	acknowledgement signed[translog.Acknowledgement]
 	pair            grants.Pair
-	log             *identity.Log // of the trusted card, or of one that it replaced; nil if they name other logs
+	revocation      *grants.Revocation // nil where there is none
+	log             *identity.Log      // of the trusted card, or of one that it replaced; nil if they name other logs
 	note            translog.Tree
 }
 
@@ -97,6 +98,10 @@ func Verify(ctx context.Context, raw []byte, o Options) *Report {
 		if v.publisherFromFile {
 			v.remark("The keys of the publisher, %s, were taken from the card in the file, since no card of it was given; its fingerprint is %s.",
 				v.publisher, v.publisherKeys[0].Fingerprint())
+		}
+		if v.ev.Claim == ClaimRevoked {
+			v.rep.limits(v.publisherFromFile)
+			return v.rep
 		}
 		switch c := v.pair.Grant.Body.Scope; c.Type {
 		case grants.Collection:
@@ -228,7 +233,7 @@ func (v *verification) readCards() (string, error) {
 // facts is what an honest reader may take from a file that is not invalid.
 func (v *verification) facts() *Facts {
 	e := &v.entry.body
-	return &Facts{
+	f := &Facts{
 		Claim: v.ev.Claim, URL: v.ev.URL, Digest: v.ev.Digest,
 		Publisher: v.publisher, Indexer: v.indexer, Purposes: e.Purposes,
 		SignedAt: envelope.At(v.entry.IssuedAt), GrantID: e.GrantID, GrantExpiresAt: e.GrantExpiresAt,
@@ -236,4 +241,8 @@ func (v *verification) facts() *Facts {
 		LogOrigin: e.LogOrigin, EntryIndex: v.entry.Sequence, EntryPages: e.Objects.Count,
 		TreeSize: v.checkpoint.body.TreeSize,
 	}
+	if v.revocation != nil {
+		f.RevokedAt = envelope.At(v.revocation.Object.IssuedAt)
+	}
+	return f
 }

@@ -21,8 +21,13 @@ func (v *verification) matchChecks() []check {
 		{Match, RuleGrant, "The entry names this grant, this policy, their scope and their purposes.", v.matchTerms},
 		{Match, RuleParties, "The entry's subject is the publisher, or the name that hides it.", v.matchSubject},
 		{Match, RuleLeaf, "What is claimed is what the entry decided.", v.matchClaim},
-		{Match, RuleScope, "The page is inside the scope of the grant.", v.matchScope},
-		{Match, RuleLeaf, "The page, with what is disclosed of it, is one of the pages that the entry decided upon.", v.matchLeaf},
+	}
+	answers := "The acknowledgement answers this revocation, which reaches the grant, and names this very entry."
+	if v.ev.Claim != ClaimRevoked {
+		answers = "The acknowledgement answers this revocation, which reaches the page, and names this very entry."
+		checks = append(checks,
+			check{Match, RuleScope, "The page is inside the scope of the grant.", v.matchScope},
+			check{Match, RuleLeaf, "The page, with what is disclosed of it, is one of the pages that the entry decided upon.", v.matchLeaf})
 	}
 	if v.receipt.Object != nil {
 		checks = append(checks,
@@ -30,20 +35,22 @@ func (v *verification) matchChecks() []check {
 			check{Match, RuleEntries, "The receipt is for the publisher, speaks of the same grant and batch, and lists this very entry.", v.matchReceipt})
 	}
 	if v.acknowledgement.Object != nil {
-		checks = append(checks, check{Match, RuleRevocation, "The acknowledgement answers this revocation, which reaches the page, and names this very entry.", v.matchRevocation})
+		checks = append(checks, check{Match, RuleRevocation, answers, v.matchRevocation})
 	}
 	return append(checks, check{Match, RuleSequence, "Entry, checkpoint and receipt are of one log and one commit, none signed before its time.", v.matchCommit})
 }
 
-// matchGrant joins grant and policy as of the entry's time. A deletion after a
-// revocation, or at the end of the retention, may come after the grant's end.
+// matchGrant joins grant and policy as of the entry's time. A revocation, a
+// deletion after one, or at the end of the retention, may come after the grant's
+// end.
 func (v *verification) matchGrant() (string, error) {
 	pair, err := grants.ReadPair(v.ev.Grant, v.ev.Policy)
 	if err != nil {
 		return "", fail(Match, RulePolicy, "%w", err)
 	}
 	at, end := v.entry.IssuedAt, pair.ExpiresAt()
-	if late := v.entry.body.Status == translog.Revoked || v.entry.body.Status == translog.Retention; late && !at.Before(end) {
+	status := v.entry.body.Status
+	if late := status == translog.Revoked || status == translog.Retention || status == translog.Stopped; late && !at.Before(end) {
 		at = end.Add(-time.Second)
 	}
 	v.pair, err = grants.OpenPair(v.ev.Grant, v.ev.Policy, grants.Verifier{
@@ -102,10 +109,16 @@ func (v *verification) matchClaim() (string, error) {
 	switch {
 	case v.ev.Claim == "" || ClaimOf(e.Decision) != v.ev.Claim:
 		return "", fail(Match, RuleLeaf, "the claim is %.40q, the entry decided %s", string(v.ev.Claim), said)
+	case v.ev.Claim == ClaimRevoked:
+		if e.Objects.Root != translog.SetOf(nil).Root {
+			return "", fail(Match, RuleLeaf, "the entry, %s, decided upon pages by name, which no such entry does", said)
+		}
 	case e.Objects.Count == 0:
 		return "", fail(Match, RuleLeaf, "the entry, %s, decided upon no page by name", said)
 	case !fits(v.ev.Leaf.Op, e.Decision):
 		return "", fail(Match, RuleLeaf, "the entry decided %s, the page's operation is %d", said, v.ev.Leaf.Op)
+	}
+	switch {
 	case !e.BatchID.IsZero() && v.receipt.Object == nil:
 		return "", fail(Match, RuleBatch, "the entry answers a batch, and the file holds no receipt for it")
 	case e.BatchID.IsZero() && v.receipt.Object != nil:
@@ -195,7 +208,9 @@ func (v *verification) matchRevocation() (string, error) {
 		return "", fail(Match, RuleScope, "the entry says that %s of the grant was revoked, the revocation says %s", e.ScopeHash, scope)
 	case e.RevocationID != rev.Object.ID || ack.RevocationID != rev.Object.ID:
 		return "", fail(Match, RuleRevocation, "entry and acknowledgement name %s and %s, the revocation is %s", e.RevocationID, ack.RevocationID, rev.Object.ID)
-	case !rev.ReachesPage(v.pair.Grant, v.ev.URL):
+	case v.ev.Claim == ClaimRevoked && !rev.Reaches(v.pair.Grant):
+		return "", fail(Match, RuleRevocation, "the revocation does not reach this grant")
+	case v.ev.Claim != ClaimRevoked && !rev.ReachesPage(v.pair.Grant, v.ev.URL):
 		return "", fail(Match, RuleRevocation, "the revocation does not reach this page under this grant")
 	case o.Audience != v.publisher || ack.Publisher != v.publisher || o.Subject != v.entry.Subject:
 		return "", fail(Match, RuleParties, "the acknowledgement is for %s (audience %s, subject %s)", ack.Publisher, o.Audience, o.Subject)
@@ -208,7 +223,12 @@ func (v *verification) matchRevocation() (string, error) {
 	case o.Sequence != v.entry.Sequence || o.Epoch != v.entry.Epoch:
 		return "", fail(Match, RuleSequence, "the acknowledgement has epoch %d and sequence %d, the entry %d and %d", o.Epoch, o.Sequence, v.entry.Epoch, v.entry.Sequence)
 	}
-	return fmt.Sprintf("disposition %s", rev.Body.Disposition), nil
+	v.revocation = rev
+	what := "a part of the grant's scope"
+	if rev.ReachesWhole(v.pair.Grant) {
+		what = "the whole grant"
+	}
+	return fmt.Sprintf("of %s, disposition %s, signed at %s", what, rev.Body.Disposition, envelope.At(rev.Object.IssuedAt)), nil
 }
 
 // matchCommit compares log, checkpoint, positions and times.

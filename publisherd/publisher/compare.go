@@ -105,7 +105,7 @@ func (p *Publisher) compare(session, limited context.Context, who *identity.Peer
 	switch {
 	case split:
 		c.State = LogInconsistent
-		err = errors.Join(err, p.keepSplit(who, note, theirs))
+		err = errors.Join(err, keepSplit(p.dir, who, note, theirs, p.now()))
 	case session.Err() != nil:
 		return nil // the session has ended
 	case last != nil && last.State == LogInconsistent && err != nil:
@@ -222,16 +222,16 @@ func (p *Publisher) recheck(ctx context.Context, who *identity.Peer, seen transl
 
 // keepSplit keeps the two notes: what the session showed, and what everybody is
 // shown. The same two are kept once, and the folder's bound holds for them too.
-func (p *Publisher) keepSplit(who *identity.Peer, seen, public []byte) error {
+func keepSplit(dir string, who *identity.Peer, seen, public []byte, now time.Time) error {
 	id := envelope.TaggedHash("split", seen, []byte{0}, public)
-	path := filepath.Join(p.dir, "alarms", hex.EncodeToString(id[:16])+".json")
-	kept, err := filepath.Glob(filepath.Join(p.dir, "alarms", "*.json"))
+	path := filepath.Join(dir, "alarms", hex.EncodeToString(id[:16])+".json")
+	kept, err := filepath.Glob(filepath.Join(dir, "alarms", "*.json"))
 	if err != nil || len(kept) >= maxAlarms || slices.Contains(kept, path) {
 		return err
 	}
 	b, err := json.Marshal(map[string]string{
 		"indexer": string(who.Card.Identity), "log": who.Card.Log.URL, "session_note": string(seen), "public_note": string(public),
-		"received_at": envelope.At(p.now()).String(),
+		"received_at": envelope.At(now).String(),
 	}, json.Deterministic(true))
 	if err != nil {
 		return err

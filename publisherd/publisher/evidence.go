@@ -101,26 +101,15 @@ func (p *Publisher) evidence(rel *Relationship, row ackedPage) ([]byte, error) {
 		Grant:       pair.Grant.Object.Raw, Policy: pair.Policy.Object.Raw, Manifest: a.Manifest, Receipt: ans.Receipt, Note: string(ans.Note),
 		Inclusion: translog.InclusionProof{Hashes: wirePath(ans.Inclusion[row.Set]), Index: entry.Sequence, Size: a.TreeSize},
 		Set:       evaluate.SetPlace{Index: uint64(row.Place), Path: wirePath(path)},
-		URL:       row.URL,
 	}
 	if ev.Cards, err = p.cards(rel, ans.Note); err != nil {
 		return nil, err
 	}
-	disclose(ev, rel, row)
+	ev.Disclose(rel.LeafKey, row.Op, row.JournalEpoch, row.Revision, row.URL, row.Digest)
 	if rel.Subject(p.local.Name()) != p.local.Name() {
 		ev.R = evaluate.Salt(rel.Relation)
 	}
 	return evaluate.Seal(ev)
-}
-
-// disclose opens the page's own leaf, and no other.
-func disclose(ev *evaluate.Evidence, rel *Relationship, row ackedPage) {
-	su, sc := rel.LeafKey.Salts(row.JournalEpoch, row.Revision, urlHash(row.URL))
-	ev.Leaf = evaluate.Leaf{Op: row.Op, Revision: row.Revision, SaltURL: su}
-	if row.Op == translog.OpPut {
-		ev.Leaf.SaltContent = sc
-		ev.Digest = row.Digest
-	}
 }
 
 // wirePath gives a path the form that an evidence file holds.

@@ -25,8 +25,9 @@ const (
 // receipt's: whoever trusts those witnesses needs nobody else then. The log is
 // asked at its public URL, without a certificate. The file comes back as it is
 // if nobody has cosigned, and, with an error that says why, if the log cannot
-// be asked or contradicts the receipt.
-func Cosign(ctx context.Context, dir string, raw []byte) ([]byte, error) {
+// be asked. If the log contradicts the receipt the error is ErrSplitView: both
+// notes are kept in the folder alarms then.
+func Cosign(ctx context.Context, dir string, raw []byte, now time.Time) ([]byte, error) {
 	ev, err := evaluate.Parse(raw)
 	if err != nil {
 		return raw, err
@@ -58,16 +59,21 @@ func Cosign(ctx context.Context, dir string, raw []byte) ([]byte, error) {
 		return raw, err
 	case tree.Size < old.Size:
 		return raw, fmt.Errorf("the log publishes %d entries, and has not come to the %d of the receipt yet", tree.Size, old.Size)
-	case bytes.Count(note, []byte("\n— ")) < 2:
-		return raw, nil // signed by the log alone: the receipt's own note says as much
 	}
 	path, err := log.Consistency(ctx, old.Size, tree.Size)
-	if err != nil {
+	if errors.Is(err, remote.ErrUnavailable) {
 		return raw, err
 	}
 	proof := translog.ConsistencyProof{From: old.Size, Hashes: wirePath(path), To: tree.Size}
-	if err := proof.Verify(old, tree); err != nil {
-		return raw, fmt.Errorf("the log at %s contradicts the receipt: %w", log.URL(), err)
+	if err == nil {
+		err = proof.Verify(old, tree)
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: the log at %s contradicts the receipt: %w", ErrSplitView, log.URL(), err)
+		return raw, errors.Join(err, keepSplit(dir, peer, []byte(ev.Note), note, now))
+	}
+	if bytes.Count(note, []byte("\n— ")) < 2 {
+		return raw, nil // signed by the log alone: the receipt's own note says as much
 	}
 	ev.Note, ev.Consistency = string(note), proof
 	sealed, err := evaluate.Seal(ev)

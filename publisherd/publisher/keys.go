@@ -21,6 +21,8 @@ import (
 //	A series 00 'p' h       what was acknowledged of a page
 //	A series 00 'l'         what is used of the grant's limits
 //	A series 00 'n'         the number of receipts, and the last
+//	A series 00 'd' rev h   where a page stands in the deletion after a revocation
+//	A series 00 'e' rev     the leaves of that deletion
 //	A series 00 'x'         the last alert about the end of its grant
 //	R receipt               stored answer
 //	E receipt n             leaves of the answer's n-th set

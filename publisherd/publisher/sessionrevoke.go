@@ -196,6 +196,11 @@ func (p *Publisher) takeAcknowledgement(v *Revocation, who *identity.Peer, wire 
 			return nil, err
 		}
 	}
+	// What proves the deletion of each page is durable before the acknowledgement
+	// is, and before the pages leave the state.
+	if err := p.keepDeletion(v, rel, done); err != nil {
+		return nil, err
+	}
 	if err := p.afterDeletion(v, rel, e, done.Body.AckType); err != nil {
 		return nil, err
 	}

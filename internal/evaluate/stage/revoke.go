@@ -3,6 +3,8 @@ package stage
 import (
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
@@ -34,6 +36,25 @@ func (s *Stage) Deleted(t testing.TB, b *Batch, i int, change func(*translog.Ack
 		change(&ack)
 	}
 	ev.Revocation, ev.Acknowledgement = rev.Object.Raw, sign(t, h, &ack, s.Indexer.Envelope).Raw
+	return ev
+}
+
+// Stopped logs that the grant was revoked, and makes the evidence of it.
+func (s *Stage) Stopped(t testing.TB, b *Batch, lie AckLie) *evaluate.Evidence {
+	t.Helper()
+	rev := s.Revoke(t)
+	a := s.Acknowledge(t, b, rev, translog.RevokeAck, 0, lie)
+	o := must[*envelope.Object](t)(envelope.Parse(a.Entry))
+	n := s.Size()
+	ev := &evaluate.Evidence{
+		Acknowledgement: a.Acknowledgement, Cards: []jsontext.Value{s.Indexer.Card.Object.Raw, s.Publisher.Card.Object.Raw},
+		Checkpoint: a.Checkpoint, Claim: evaluate.ClaimRevoked, Consistency: translog.ConsistencyProof{From: n, Hashes: []envelope.Hash{}, To: n},
+		Entry: a.Entry, Grant: b.Pair.Grant.Object.Raw, Policy: b.Pair.Policy.Object.Raw, Note: string(a.Note), Revocation: rev.Object.Raw,
+		Inclusion: translog.InclusionProof{Hashes: translog.Hashes(a.Inclusion), Index: o.Sequence, Size: n},
+	}
+	if s.Subject() != s.Publisher.Name() {
+		ev.R = s.R
+	}
 	return ev
 }
 
