@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
+	"github.com/uzpif-oi/uzpif-oi/content/arc"
 	"github.com/uzpif-oi/uzpif-oi/content/scp"
 	"github.com/uzpif-oi/uzpif-oi/content/tct"
 )
@@ -65,7 +66,7 @@ func (c *roundTrip) export(format content.Format, out string, at time.Time) Expo
 func (c *roundTrip) run() int {
 	c.t.Helper()
 	want := c.pages(c.site)
-	for _, format := range []content.Format{content.FormatTCT, content.FormatSCP} {
+	for _, format := range []content.Format{content.FormatTCT, content.FormatSCP, content.FormatARC} {
 		out := c.t.TempDir()
 		c.export(format, out, time.Now())
 		got := c.pages(Source{Name: "back", Kind: format.String(), Location: out})
@@ -94,6 +95,9 @@ func differs(t *testing.T, want, got content.Page) string {
 			return fmt.Sprintf("digest %x, title %q; want %x, %q", got.Digest, got.Title, want.Digest, want.Title)
 		}
 		return ""
+	}
+	if got.Format == content.FormatARC {
+		return arcDiffers(want, got)
 	}
 	line, err := scp.ParsePage(got.Payload)
 	if err != nil {
@@ -231,4 +235,22 @@ func TestAnExportOfWhatCannotBeReadChangesNothing(t *testing.T) {
 		}
 		c.write("b.html", "words")
 	}
+}
+
+// arcDiffers holds a page that came back by ARC against what that promises: the
+// same URL, checksum, title and language, and here also the same text.
+func arcDiffers(want, got content.Page) string {
+	e, err := arc.ParseEntry(got.Payload)
+	if err != nil {
+		return err.Error()
+	}
+	d, _ := e.Document()
+	if _, print := tct.Encode(nil, d); print != want.Fingerprint {
+		return fmt.Sprintf("the text is another: %.200q", d.Content)
+	}
+	if got.HTMLChecksum != want.HTMLChecksum || got.Title != want.Title || got.Language != want.Language || !e.Indexable || e.AuthRequired {
+		return fmt.Sprintf("checksum %x, title %q, language %q; want %x, %q, %q",
+			got.HTMLChecksum, got.Title, got.Language, want.HTMLChecksum, want.Title, want.Language)
+	}
+	return ""
 }
