@@ -40,7 +40,7 @@ func FuzzParseEntry(f *testing.F) {
 }
 
 // A sitemap, of JSON or YAML, that is read is one when it is written in either.
-func FuzzReadSitemap(f *testing.F) {
+func FuzzReadARCSitemap(f *testing.F) {
 	for _, name := range []string{"sitemap.json", "sitemap.yaml", "descriptor.html"} {
 		f.Add(seed(f, name))
 	}
@@ -76,7 +76,7 @@ func FuzzReadSitemap(f *testing.F) {
 	})
 }
 
-func FuzzReadPolicy(f *testing.F) {
+func FuzzReadARCPolicy(f *testing.F) {
 	text, err := somePolicy().Marshal()
 	if err != nil {
 		f.Fatal(err)

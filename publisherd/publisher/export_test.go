@@ -62,7 +62,8 @@ func (c *roundTrip) export(format content.Format, out string, at time.Time) Expo
 }
 
 // run holds what comes back against what a round trip promises: TCT
-// gives the same digest, SCP the same URL, title and normalised text.
+// gives the same digest, SCP the same URL, title and normalised text, ARC the same
+// URL, checksum and flags.
 func (c *roundTrip) run() int {
 	c.t.Helper()
 	want := c.pages(c.site)
@@ -149,7 +150,7 @@ func tree(t *testing.T, dir string) map[string]string {
 
 func TestExportsOfTheSamePagesAreTheSame(t *testing.T) {
 	c := newRoundTrip(t, "../../testdata/site")
-	for _, format := range []content.Format{content.FormatTCT, content.FormatSCP} {
+	for _, format := range []content.Format{content.FormatTCT, content.FormatSCP, content.FormatARC} {
 		a, b := t.TempDir(), t.TempDir()
 		first := c.export(format, a, testNow)
 		c.export(format, b, testNow)
@@ -176,7 +177,7 @@ func TestAnExportWritesWhatHasChanged(t *testing.T) {
 		c.write(fmt.Sprintf("p%d.html", i), "words")
 	}
 	s := Source{Name: "docs", Kind: "site", Location: c.dir, BaseURL: exportBase}
-	outs := map[content.Format]string{content.FormatTCT: t.TempDir(), content.FormatSCP: t.TempDir()}
+	outs := map[content.Format]string{content.FormatTCT: t.TempDir(), content.FormatSCP: t.TempDir(), content.FormatARC: t.TempDir()}
 	for step, tt := range []struct {
 		name             string
 		change           func()
@@ -207,7 +208,7 @@ func TestAnExportOfWhatCannotBeReadChangesNothing(t *testing.T) {
 	c.write("a.html", "words")
 	c.write("b.html", "words")
 	s := Source{Name: "docs", Kind: "site", Location: c.dir, BaseURL: exportBase}
-	for _, format := range []content.Format{content.FormatTCT, content.FormatSCP} {
+	for _, format := range []content.Format{content.FormatTCT, content.FormatSCP, content.FormatARC} {
 		o := ExportOptions{Format: format, Dir: t.TempDir(), Generated: testNow}
 		if _, err := s.Export(t.Context(), c.dir, o); err != nil {
 			t.Fatal(err)
