@@ -381,6 +381,25 @@ func TestAFolderIsASource(t *testing.T) {
 	if again := runSource(t, s, k); again.unchanged != 3 {
 		t.Errorf("%d of 3 unchanged", again.unchanged)
 	}
+	// A file that has been as it is for a while is not read again, and one that is
+	// replaced by another of its size is.
+	sitemap := filepath.Join(dir, SitemapFile)
+	text := readFile(t, sitemap)
+	for i, step := range []struct {
+		text      string
+		unchanged int
+		anew      bool
+	}{{text, 3, true}, {text, 3, false}, {strings.Replace(text, "words of a", "WORDS of a", 1), 2, true}} {
+		writeFile(t, step.text, sitemap)
+		if err := os.Chtimes(sitemap, noon, noon.Add(time.Duration(i/2)*time.Second-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		before := s.mirror.state.Entries
+		again := runSource(t, s, k)
+		if again.err != nil || again.unchanged != step.unchanged || (s.mirror.state.Entries != before) != step.anew {
+			t.Errorf("step %d: %v, %d unchanged, listing %s and then %s", i, again.err, again.unchanged, before, s.mirror.state.Entries)
+		}
+	}
 	for location, want := range map[string]error{base + "a": nil, base + "b": nil, base + "x": fs.ErrNotExist} {
 		if p, err := s.Fetch(t.Context(), location); !errors.Is(err, want) || err == nil && p.URL != location {
 			t.Errorf("Fetch(%s): %v", location, err)
