@@ -142,6 +142,13 @@ func (r *refresh) whole(ctx context.Context) error {
 		r.state.Held = validators{}
 	}
 	r.state.Deltas = nil
+	origin, err := fetch.Origin(r.home)
+	if err == nil {
+		err = r.slow(origin, r.state.Head.Rate)
+	}
+	if err != nil {
+		return err
+	}
 	return r.adopt()
 }
 
