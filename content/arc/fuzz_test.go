@@ -47,12 +47,15 @@ func FuzzReadARCSitemap(f *testing.F) {
 	f.Add([]byte("a: &a [1]\nb: *a"))
 	f.Add([]byte("- - - x: {y: [1, 2]}"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		r := read(string(raw), Limits{})
-		if r.err != nil {
-			if !errors.Is(r.err, ErrMalformed) {
-				t.Fatalf("no typed error: %v", r.err)
+		if _, err := ReadSitemap(bytes.NewReader(raw), Limits{}, Visitor{}); err != nil {
+			if !errors.Is(err, ErrMalformed) {
+				t.Fatalf("no typed error: %v", err)
 			}
 			return
+		}
+		r := read(string(raw), Limits{})
+		if r.err != nil {
+			t.Fatal(r.err)
 		}
 		var all [][]byte
 		for _, e := range r.entries {
