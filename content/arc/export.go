@@ -53,7 +53,7 @@ type ExportConfig struct {
 //
 // Each file is replaced as a whole, and the sitemap last; where nothing has
 // changed, nothing is written. The same pages, folder and time give the same
-// octets, in whatever order the pages come (TestAnExportIsDeterministic). A page
+// octets, in whatever order the pages come (TestAnARCExportIsDeterministic). A page
 // of which only the time has moved keeps the time that it had. It holds a row for
 // each page in memory, and their entries in a file.
 type Export struct {

@@ -80,7 +80,7 @@ func TestWhatIsWrittenConformsToTheSchema(t *testing.T) {
 	}
 }
 
-func TestAnExportIsDeterministic(t *testing.T) {
+func TestAnARCExportIsDeterministic(t *testing.T) {
 	pages := threePages(t)
 	one, two := t.TempDir(), t.TempDir()
 	for _, x := range []struct {

@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/content/fetch"
 )
@@ -51,9 +52,14 @@ func (s *Source) folder() (string, error) {
 	return dir, nil
 }
 
-// readLocal reads a sitemap that is a file, and the policy beside it.
-func (v *view) readLocal(read func(r io.Reader) (Summary, error)) error {
-	path, err := v.s.sitemapFile()
+// settling is for how long a file may still be changed within one tick of the
+// clock that its time is of.
+const settling = 2 * time.Second
+
+// local reads the policy beside a sitemap that is a file, and the sitemap, unless
+// it is the very file that is held.
+func (r *refresh) local() error {
+	path, err := r.s.sitemapFile()
 	if err != nil {
 		return err
 	}
@@ -62,13 +68,25 @@ func (v *view) readLocal(read func(r io.Reader) (Summary, error)) error {
 		return fmt.Errorf("ARC source: %w", err)
 	}
 	defer f.Close()
-	if err := v.localPolicy(); err != nil {
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("ARC source: %w", err)
+	}
+	if err := r.localPolicy(); err != nil {
 		return err
 	}
-	if _, err := read(f); err != nil {
+	mark := validators{ETag: fmt.Sprintf("file %s %d", path, info.Size()), Modified: info.ModTime()}
+	if r.state.Entries != "" && r.state.Held.ETag == mark.ETag && r.state.Held.Modified.Equal(mark.Modified) {
+		return nil
+	}
+	if _, err := r.read(f); err != nil {
 		return fmt.Errorf("sitemap %s: %w", path, err)
 	}
-	return nil
+	if age := r.now.Sub(mark.Modified); r.failed || age < settling {
+		mark = validators{}
+	}
+	r.state.Sitemap, r.state.Held, r.state.Deltas = "", mark, nil
+	return r.adopt()
 }
 
 func (v *view) localPolicy() error {

@@ -40,19 +40,22 @@ func FuzzParseEntry(f *testing.F) {
 }
 
 // A sitemap, of JSON or YAML, that is read is one when it is written in either.
-func FuzzReadSitemap(f *testing.F) {
+func FuzzReadARCSitemap(f *testing.F) {
 	for _, name := range []string{"sitemap.json", "sitemap.yaml", "descriptor.html"} {
 		f.Add(seed(f, name))
 	}
 	f.Add([]byte("a: &a [1]\nb: *a"))
 	f.Add([]byte("- - - x: {y: [1, 2]}"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		r := read(string(raw), Limits{})
-		if r.err != nil {
-			if !errors.Is(r.err, ErrMalformed) {
-				t.Fatalf("no typed error: %v", r.err)
+		if _, err := ReadSitemap(bytes.NewReader(raw), Limits{}, Visitor{}); err != nil {
+			if !errors.Is(err, ErrMalformed) {
+				t.Fatalf("no typed error: %v", err)
 			}
 			return
+		}
+		r := read(string(raw), Limits{})
+		if r.err != nil {
+			t.Fatal(r.err)
 		}
 		var all [][]byte
 		for _, e := range r.entries {
@@ -76,7 +79,7 @@ func FuzzReadSitemap(f *testing.F) {
 	})
 }
 
-func FuzzReadPolicy(f *testing.F) {
+func FuzzReadARCPolicy(f *testing.F) {
 	text, err := somePolicy().Marshal()
 	if err != nil {
 		f.Fatal(err)

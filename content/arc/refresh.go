@@ -59,11 +59,7 @@ func (r *refresh) warn(format string, args ...any) {
 
 func (r *refresh) run(ctx context.Context) error {
 	if !isURL(r.s.config.Location) {
-		if err := r.readLocal(r.read); err != nil {
-			return err
-		}
-		r.state.Sitemap, r.state.Held, r.state.Deltas = "", validators{}, nil
-		return r.adopt()
+		return r.local()
 	}
 	if err := r.locate(ctx); err != nil {
 		return err
@@ -146,6 +142,13 @@ func (r *refresh) whole(ctx context.Context) error {
 		r.state.Held = validators{}
 	}
 	r.state.Deltas = nil
+	origin, err := fetch.Origin(r.home)
+	if err == nil {
+		err = r.slow(origin, r.state.Head.Rate)
+	}
+	if err != nil {
+		return err
+	}
 	return r.adopt()
 }
 

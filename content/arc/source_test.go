@@ -279,22 +279,33 @@ func TestRobotsAndPolicyAreRespected(t *testing.T) {
 }
 
 func TestASuggestedRateIsFollowed(t *testing.T) {
-	w := newWeb(t)
-	var entries []string
-	for _, path := range []string{"/1", "/2", "/3", "/4", "/5"} {
-		w.page(path, "words")
-		entries = append(entries, w.entry(path))
-	}
-	w.sitemap(entries...)
-	w.serve(PolicyPath, "application/json", `{"arc_policy_version":"1","access":{"crawl_rate":"20/s"}}`)
-	s := w.source(nil)
-	began := time.Now()
-	if r := w.run(s, nil); r.err != nil || len(r.pages) != 5 {
-		t.Fatalf("%v, %d pages", r.err, len(r.pages))
-	}
-	// The sitemap, and five pages, one twentieth of a second apart each.
-	if took := time.Since(began); took < 250*time.Millisecond {
-		t.Errorf("six requests at 20/s took %v", took)
+	for name, suggest := range map[string]func(w *web, sitemap string){
+		"by the policy": func(w *web, sitemap string) {
+			w.serve("/arc-sitemap.json", "application/json", sitemap)
+			w.serve(PolicyPath, "application/json", `{"arc_policy_version":"1","access":{"crawl_rate":"20/s"}}`)
+		},
+		"by the sitemap": func(w *web, sitemap string) {
+			w.serve("/arc-sitemap.json", "application/json", strings.Replace(sitemap, "{", `{"crawl_rate":"20/s",`, 1))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWeb(t)
+			var entries []string
+			for _, path := range []string{"/1", "/2", "/3", "/4", "/5"} {
+				w.page(path, "words")
+				entries = append(entries, w.entry(path))
+			}
+			suggest(w, strings.ReplaceAll(sitemapOf(entries...), "https://example.com", w.server.URL))
+			s := w.source(nil)
+			began := time.Now()
+			if r := w.run(s, nil); r.err != nil || len(r.pages) != 5 {
+				t.Fatalf("%v, %d pages", r.err, len(r.pages))
+			}
+			// Five pages and what comes before them, a twentieth of a second apart.
+			if took := time.Since(began); took < 200*time.Millisecond {
+				t.Errorf("five requests at 20/s took %v", took)
+			}
+		})
 	}
 }
 
@@ -380,6 +391,25 @@ func TestAFolderIsASource(t *testing.T) {
 	}
 	if again := runSource(t, s, k); again.unchanged != 3 {
 		t.Errorf("%d of 3 unchanged", again.unchanged)
+	}
+	// A file that has been as it is for a while is not read again, and one that is
+	// replaced by another of its size is.
+	sitemap := filepath.Join(dir, SitemapFile)
+	text := readFile(t, sitemap)
+	for i, step := range []struct {
+		text      string
+		unchanged int
+		anew      bool
+	}{{text, 3, true}, {text, 3, false}, {strings.Replace(text, "words of a", "WORDS of a", 1), 2, true}} {
+		writeFile(t, step.text, sitemap)
+		if err := os.Chtimes(sitemap, noon, noon.Add(time.Duration(i/2)*time.Second-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		before := s.mirror.state.Entries
+		again := runSource(t, s, k)
+		if again.err != nil || again.unchanged != step.unchanged || (s.mirror.state.Entries != before) != step.anew {
+			t.Errorf("step %d: %v, %d unchanged, listing %s and then %s", i, again.err, again.unchanged, before, s.mirror.state.Entries)
+		}
 	}
 	for location, want := range map[string]error{base + "a": nil, base + "b": nil, base + "x": fs.ErrNotExist} {
 		if p, err := s.Fetch(t.Context(), location); !errors.Is(err, want) || err == nil && p.URL != location {

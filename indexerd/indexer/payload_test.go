@@ -12,6 +12,7 @@ func TestAPayloadIsCheckedByItsOwnFormat(t *testing.T) {
 	asTCT, _ := tct.Encode(nil, tct.Document{URL: url, Title: "A page", Content: "Words"})
 	asSCP := []byte(`{"url":"https://example.com/a","title":"A page","description":"","modified":"2025-06-01T12:00:00Z","language":"en",` +
 		`"content":[{"type":"text","text":"Words"}]}`)
+	asARC := []byte(`{"ai_indexable":true,"ai_snapshot":{"content":"words"},"url":"` + url + `"}`)
 	for _, tt := range []struct {
 		name    string
 		format  content.Format
@@ -21,6 +22,8 @@ func TestAPayloadIsCheckedByItsOwnFormat(t *testing.T) {
 	}{
 		{"a TCT payload", content.FormatTCT, asTCT, url, true},
 		{"a page line", content.FormatSCP, asSCP, url, true},
+		{"an ARC entry", content.FormatARC, asARC, url, true},
+		{"an ARC entry of another page", content.FormatARC, asARC, url + "b", false},
 		{"a page line of another page", content.FormatSCP, asSCP, url + "b", false},
 		{"a page line that is cut off", content.FormatSCP, asSCP[:len(asSCP)-1], url, false},
 		{"a page line under another name", content.FormatTCT, asSCP, url, false},

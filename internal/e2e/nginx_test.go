@@ -69,6 +69,7 @@ func (w *webRig) nginxConf() string {
 	in := map[string][2]string{
 		"tct": {"include " + w.path("nginx/tct-http.conf") + ";", "include " + w.path("nginx/tct-server.conf") + ";"},
 		"scp": {"", "root " + w.path("www") + "; etag on;"},
+		"arc": {"types { application/json json; }", "root " + w.path("www") + "; etag on; gzip_static on;"},
 	}[w.format]
 	return fmt.Sprintf(`daemon off;
 master_process off;
@@ -122,7 +123,7 @@ func (w *webRig) meet() {
 	})
 	w.run("publisherd", "trust", "add", "idx.card", "--endpoint", told.Listen, "--dir", "pub")
 	w.run("publisherd", "source", "add", "files", "--kind", "site", "--location", "site", "--base-url", "https://docs.test/", "--dir", "pub")
-	sitemap := map[string]string{"tct": "/llm-sitemap.json", "scp": "/sitemap.xml"}[w.format]
+	sitemap := map[string]string{"tct": "/llm-sitemap.json", "scp": "/sitemap.xml", "arc": "/arc-sitemap.json"}[w.format]
 	w.run("publisherd", "source", "add", "web", "--kind", w.format, "--location", "http://"+w.addr+sitemap, "--base-url", "https://docs.test/",
 		"--ignore-robots", "--rate", "100", "--dir", "pub")
 	w.run("publisherd", "grant", "issue", "--indexer", "spiffe://search.test/indexer", "--source", "web", "--scope", "https://docs.test/",
@@ -240,3 +241,23 @@ func TestCollectionsAreFollowedByNginx(t *testing.T) {
 	w.export()
 	w.check("with a deletion, by a snapshot", 0, 1, 2, "/sitemap.xml 200")
 }
+
+func TestAnARCSitemapIsFollowedByNginx(t *testing.T) {
+	w := newWebRig(t, "arc")
+	w.export()
+	// The policy, the deltas, which are not there yet, and the sitemap.
+	w.check("the first round", 4, 0, 2, arcPolicy)
+	w.check("without a change", 0, 0, 3, arcPolicy)
+	w.page("a", "edited")
+	w.export()
+	w.check("with an edit, by the delta alone", 1, 0, 2, arcPolicy)
+	if err := os.Remove(w.path("site/b.html")); err != nil {
+		t.Fatal(err)
+	}
+	w.export()
+	w.check("with a deletion, by the delta as well", 0, 1, 2, arcPolicy)
+	w.check("without a change again", 0, 0, 2, arcPolicy)
+}
+
+// arcPolicy is what each round of a sitemap begins with: there may be a policy.
+const arcPolicy = "/.well-known/arc-policy.json 404"

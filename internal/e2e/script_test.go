@@ -75,6 +75,7 @@ func runScripts(t *testing.T, folder string) {
 			"exits":     exits,
 			"mint":      mint,
 			"thick":     thick,
+			"handout":   handout,
 
 			"postrevocations": postRevocations,
 		},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
+	"github.com/uzpif-oi/uzpif-oi/content/arc"
 	"github.com/uzpif-oi/uzpif-oi/content/scp"
 	"github.com/uzpif-oi/uzpif-oi/content/tct"
 )
@@ -61,11 +62,12 @@ func (c *roundTrip) export(format content.Format, out string, at time.Time) Expo
 }
 
 // run holds what comes back against what a round trip promises: TCT
-// gives the same digest, SCP the same URL, title and normalised text.
+// gives the same digest, SCP the same URL, title and normalised text, ARC the same
+// URL, checksum and flags.
 func (c *roundTrip) run() int {
 	c.t.Helper()
 	want := c.pages(c.site)
-	for _, format := range []content.Format{content.FormatTCT, content.FormatSCP} {
+	for _, format := range []content.Format{content.FormatTCT, content.FormatSCP, content.FormatARC} {
 		out := c.t.TempDir()
 		c.export(format, out, time.Now())
 		got := c.pages(Source{Name: "back", Kind: format.String(), Location: out})
@@ -94,6 +96,9 @@ func differs(t *testing.T, want, got content.Page) string {
 			return fmt.Sprintf("digest %x, title %q; want %x, %q", got.Digest, got.Title, want.Digest, want.Title)
 		}
 		return ""
+	}
+	if got.Format == content.FormatARC {
+		return arcDiffers(want, got)
 	}
 	line, err := scp.ParsePage(got.Payload)
 	if err != nil {
@@ -145,7 +150,7 @@ func tree(t *testing.T, dir string) map[string]string {
 
 func TestExportsOfTheSamePagesAreTheSame(t *testing.T) {
 	c := newRoundTrip(t, "../../testdata/site")
-	for _, format := range []content.Format{content.FormatTCT, content.FormatSCP} {
+	for _, format := range []content.Format{content.FormatTCT, content.FormatSCP, content.FormatARC} {
 		a, b := t.TempDir(), t.TempDir()
 		first := c.export(format, a, testNow)
 		c.export(format, b, testNow)
@@ -172,7 +177,7 @@ func TestAnExportWritesWhatHasChanged(t *testing.T) {
 		c.write(fmt.Sprintf("p%d.html", i), "words")
 	}
 	s := Source{Name: "docs", Kind: "site", Location: c.dir, BaseURL: exportBase}
-	outs := map[content.Format]string{content.FormatTCT: t.TempDir(), content.FormatSCP: t.TempDir()}
+	outs := map[content.Format]string{content.FormatTCT: t.TempDir(), content.FormatSCP: t.TempDir(), content.FormatARC: t.TempDir()}
 	for step, tt := range []struct {
 		name             string
 		change           func()
@@ -203,7 +208,7 @@ func TestAnExportOfWhatCannotBeReadChangesNothing(t *testing.T) {
 	c.write("a.html", "words")
 	c.write("b.html", "words")
 	s := Source{Name: "docs", Kind: "site", Location: c.dir, BaseURL: exportBase}
-	for _, format := range []content.Format{content.FormatTCT, content.FormatSCP} {
+	for _, format := range []content.Format{content.FormatTCT, content.FormatSCP, content.FormatARC} {
 		o := ExportOptions{Format: format, Dir: t.TempDir(), Generated: testNow}
 		if _, err := s.Export(t.Context(), c.dir, o); err != nil {
 			t.Fatal(err)
@@ -231,4 +236,22 @@ func TestAnExportOfWhatCannotBeReadChangesNothing(t *testing.T) {
 		}
 		c.write("b.html", "words")
 	}
+}
+
+// arcDiffers holds a page that came back by ARC against what that promises: the
+// same URL, checksum, title and language, and here also the same text.
+func arcDiffers(want, got content.Page) string {
+	e, err := arc.ParseEntry(got.Payload)
+	if err != nil {
+		return err.Error()
+	}
+	d, _ := e.Document()
+	if _, print := tct.Encode(nil, d); print != want.Fingerprint {
+		return fmt.Sprintf("the text is another: %.200q", d.Content)
+	}
+	if got.HTMLChecksum != want.HTMLChecksum || got.Title != want.Title || got.Language != want.Language || !e.Indexable || e.AuthRequired {
+		return fmt.Sprintf("checksum %x, title %q, language %q; want %x, %q, %q",
+			got.HTMLChecksum, got.Title, got.Language, want.HTMLChecksum, want.Title, want.Language)
+	}
+	return ""
 }

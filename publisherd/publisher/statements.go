@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
+	"github.com/uzpif-oi/uzpif-oi/content/arc"
 	"github.com/uzpif-oi/uzpif-oi/content/preferences"
 	"github.com/uzpif-oi/uzpif-oi/content/tct"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
@@ -28,6 +29,7 @@ const (
 	formHeader      = "HTTP header"
 	formRobots      = "robots.txt"
 	formHTML        = "HTML"
+	formARC         = "ARC policy"
 )
 
 // maxStatements is how many files one grant may be drawn from.
@@ -100,6 +102,9 @@ func formOf(name string, text []byte) string {
 		if json.Unmarshal(trimmed, &top) == nil && (len(top["purposes"]) > 0 || strings.HasPrefix(string(top["profile"]), `"tct-policy`)) {
 			return formTCT
 		}
+		if len(top["arc_policy_version"]) > 0 {
+			return formARC
+		}
 		if preferences.HasPermissions(trimmed) {
 			return formPermissions
 		}
@@ -118,6 +123,8 @@ func (s *Statement) read(name string, text []byte) (err error) {
 		return s.readTerms(name, text)
 	case formTCT:
 		stated, err = s.readTCT(name, text)
+	case formARC:
+		stated, err = s.readARC(name, text)
 	case formPermissions:
 		stated, err = preferences.ReadPermissions(text, name)
 	case formHeader:
@@ -210,6 +217,22 @@ func (s *Statement) readTCT(name string, text []byte) (stated preferences.Statem
 		stated.Ignore("%s: of policy_urls, only the terms of service have a member", name)
 	}
 	return stated, nil
+}
+
+// readARC reads an ARC policy: the uses that it allows and denies, and for how
+// long content may be kept.
+func (s *Statement) readARC(name string, text []byte) (stated preferences.Statement, err error) {
+	p, odd, err := arc.ReadPolicy(bytes.NewReader(text), name)
+	if err != nil {
+		return stated, fmt.Errorf("%s: %w", name, err)
+	}
+	for _, o := range odd {
+		p.Uses.Ignore("%s: %s", name, o)
+	}
+	for _, says := range p.Says() {
+		p.Uses.Ignore("%s: %s; say so by the policy's own options", name, says)
+	}
+	return p.Uses, nil
 }
 
 // joined is what all statements say together: any denial wins.
