@@ -23,7 +23,7 @@
 //     nothing that is left opens what was stored (TestDeletionResumes,
 //     TestDeletedPayloadCannotBeRead).
 //   - A page goes out only while the grant under which it is held, and the
-//     newest one, hold it: seriesRecord.allowed is the one way out
+//     newest one, hold it: gate.mayRead is the one way out
 //     (TestExpiryClosesAtItsSecondAndIsLoggedOnce, TestRebindNarrowsTheState).
 //   - Every read names a purpose that grant and policy allow at that moment, and
 //     comes with the terms that bind whoever is handed the page
