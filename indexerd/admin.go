@@ -31,6 +31,8 @@ func (d *daemon) commands() http.Handler {
 	mux.HandleFunc("GET /agreements", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.x.Agreements) })
 	mux.HandleFunc("GET /log", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.x.LogStatus) })
 	mux.HandleFunc("GET /page", d.servePage)
+	mux.HandleFunc("GET /holders", d.serveHolders)
+	mux.HandleFunc("GET /feed", d.serveFeed)
 	mux.HandleFunc("POST /log/freeze", d.serveFreeze)
 	d.long(mux)
 	return mux

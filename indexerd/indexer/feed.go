@@ -43,7 +43,7 @@ type listener struct {
 	name       envelope.Name
 	purpose    grants.Purpose
 	thirdParty bool
-	added      time.Time // a consumer that was removed and added again is another one
+	added      int64 // a consumer that was removed and added again is another one
 }
 
 // key begins with what precedes it, and names the listener's own row in a space.
@@ -95,9 +95,9 @@ const (
 	feedStuck   = 30 * time.Second // in which an item has to be taken
 )
 
-// A place is how far a listener has come: every change up to number is told, and of
+// A feedPlace is how far a listener has come: every change up to number is told, and of
 // the walk through the series whose change is "of" the pages up to walk.
-type place struct {
+type feedPlace struct {
 	number, of uint64
 	walk       []byte
 }
@@ -105,7 +105,7 @@ type place struct {
 const cursorVersion = 1
 
 // cursor gives the place a form that only the same listener can bring back.
-func (h *hub) cursor(l listener, p place) []byte {
+func (h *hub) cursor(l listener, p feedPlace) []byte {
 	c := append([]byte{cursorVersion}, h.id.ID[:]...)
 	c = binary.BigEndian.AppendUint64(c, p.number)
 	if p.walk != nil {
@@ -118,7 +118,7 @@ func (h *hub) seal(l listener, c []byte) []byte {
 	m := hmac.New(sha256.New, h.id.Key[:])
 	m.Write(l.key([]byte("uzpif-oi/feed-cursor/v1\x00")))
 	m.Write([]byte{0, boolByte(l.thirdParty)})
-	m.Write(binary.BigEndian.AppendUint64(nil, uint64(l.added.Unix())))
+	m.Write(binary.BigEndian.AppendUint64(nil, uint64(l.added)))
 	m.Write(c)
 	return m.Sum(nil)[:16]
 }
@@ -132,26 +132,26 @@ func boolByte(b bool) byte {
 
 // open reads a cursor that this indexer gave to this listener. ErrCursor is one
 // that leads nowhere, or no further: whoever brings it begins anew.
-func (h *hub) open(r durable.Reader, l listener, c []byte) (place, error) {
+func (h *hub) open(r durable.Reader, l listener, c []byte) (feedPlace, error) {
 	const body = 1 + 8 + 8
 	n := len(c) - 16
 	if n != body && n != body+8+32 || c[0] != cursorVersion || [8]byte(c[1:9]) != h.id.ID || !hmac.Equal(c[n:], h.seal(l, c[:n])) {
-		return place{}, refuse(grants.ErrCursor, "not given to this consumer for this purpose, or before the store was restored")
+		return feedPlace{}, refuse(grants.ErrCursor, "not given to this consumer for this purpose, or before the store was restored")
 	}
-	p := place{number: binary.BigEndian.Uint64(c[9:])}
+	p := feedPlace{number: binary.BigEndian.Uint64(c[9:])}
 	if n > body {
 		p.of, p.walk = binary.BigEndian.Uint64(c[body:]), slices.Clone(c[body+8:n])
 	}
 	last, err := number(r, feedKey(5))
 	if err != nil {
-		return place{}, err
+		return feedPlace{}, err
 	}
 	var id feedIdentity
 	if _, err := durable.ReadJSON(r, feedKey(3), &id); err != nil {
-		return place{}, err
+		return feedPlace{}, err
 	}
 	if p.number > last || p.number != 0 && p.number < id.Floor {
-		return place{}, refuse(grants.ErrCursor, "deletions that came behind it are not told any more")
+		return feedPlace{}, refuse(grants.ErrCursor, "deletions that came behind it are not told any more")
 	}
 	return p, nil
 }

@@ -28,7 +28,7 @@ type subscription struct {
 	told  atomic.Uint64           // at, for others to see
 
 	r  *Reading
-	at place
+	at feedPlace
 	// looked is the number of the last change of a series that was looked at for
 	// what has to stop, and seen where the stream stood at each of them: what was
 	// told from there on was judged with it.
@@ -98,14 +98,14 @@ func (s *subscription) round() (bool, error) {
 			return false, err
 		}
 		if c.h != nil {
-			err = s.page(c.sid, c.h, place{number: c.number}, c.number)
+			err = s.page(c.sid, c.h, feedPlace{number: c.number}, c.number)
 		} else {
 			err = s.series(c)
 		}
 		if err != nil {
 			return false, err
 		}
-		s.at = place{number: c.number}
+		s.at = feedPlace{number: c.number}
 		s.told.Store(c.number)
 	}
 	return len(changes) > 0, nil
@@ -145,7 +145,7 @@ func (s *subscription) stopNow() error {
 		if err != nil {
 			return err
 		}
-		sid := sidOf(kv.Key)
+		sid := toldSID(kv.Key)
 		n, err := number(s.r.rows, feedSID(2, sid))
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package indexer
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
@@ -17,7 +19,7 @@ const walkStep = 64
 // page tells of one page: that it may be read, with its payload, or that it is to be
 // dropped, if the listener can have it. behind is where the stream stands then. only
 // is the change that is told; a later one is told in its own turn.
-func (s *subscription) page(sid uint32, h []byte, behind place, only uint64) error {
+func (s *subscription) page(sid uint32, h []byte, behind feedPlace, only uint64) error {
 	for {
 		err := s.pageOnce(sid, h, behind, only)
 		if !gone(err) {
@@ -30,7 +32,7 @@ func (s *subscription) page(sid uint32, h []byte, behind place, only uint64) err
 	}
 }
 
-func (s *subscription) pageOnce(sid uint32, h []byte, behind place, only uint64) error {
+func (s *subscription) pageOnce(sid uint32, h []byte, behind feedPlace, only uint64) error {
 	g, err := s.r.gate(sid)
 	if err != nil || g == nil {
 		return err
@@ -95,7 +97,7 @@ func (s *subscription) series(c feedChange) error {
 			if err != nil || had == 0 {
 				return err
 			}
-			return s.tell(&FeedItem{Op: FeedStop, Publisher: g.rec.Publisher, Series: g.rec.Series, Reason: closed, Cursor: s.x.feed.cursor(s.l, place{number: c.number})})
+			return s.tell(&FeedItem{Op: FeedStop, Publisher: g.rec.Publisher, Series: g.rec.Series, Reason: closed, Cursor: s.x.feed.cursor(s.l, feedPlace{number: c.number})})
 		}
 		if base == 0 {
 			return nil // nothing was told before
@@ -162,5 +164,20 @@ func (s *subscription) walk(sid uint32, after []byte) ([]walked, error) {
 	return all, nil
 }
 
-// sidOf is the number of the series that a row of the feed speaks of.
-func sidOf(key []byte) uint32 { return binary.BigEndian.Uint32(key[2:]) }
+// toldSID is the number of the series that a row of the feed speaks of.
+func toldSID(key []byte) uint32 { return binary.BigEndian.Uint32(key[2:]) }
+
+// Feed tells what may be read for a purpose to the indexer's own commands, which are
+// no third party: from a cursor on, until all is told, or with follow until ctx
+// ends. send must not keep the item. ErrCursor is a cursor that leads nowhere.
+func (x *Indexer) Feed(ctx context.Context, purpose grants.Purpose, cursor []byte, follow bool, send func(*FeedItem) error) error {
+	if x.frozen != nil {
+		return ErrFrozen
+	}
+	s := x.subscription(ctx, listener{name: x.local.Name(), purpose: purpose}, send)
+	if err := x.feed.join(s); err != nil {
+		return err
+	}
+	defer x.feed.leave(s)
+	return s.run(cursor, follow)
+}

@@ -18,10 +18,10 @@ const (
 	openingFrames = 256 << 20
 )
 
-// frames is the decompressed frames that were read last. Many consumers read the
+// A frameCache holds the decompressed frames that were read last. Many consumers read the
 // same pages at the same time, and each of them page by page: a frame is opened once
 // for all. What is here was let out by nobody yet: a reader asks its gate first.
-type frames struct {
+type frameCache struct {
 	opening *semaphore.Weighted
 
 	// heldMu guards what follows.
@@ -41,11 +41,11 @@ type heldFrame struct {
 	frame []byte
 }
 
-func newFrames() *frames {
-	return &frames{opening: semaphore.NewWeighted(openingFrames), held: make(map[frameName]*list.Element), order: list.New()}
+func newFrameCache() *frameCache {
+	return &frameCache{opening: semaphore.NewWeighted(openingFrames), held: make(map[frameName]*list.Element), order: list.New()}
 }
 
-func (f *frames) lookup(n frameName) ([]byte, bool) {
+func (f *frameCache) lookup(n frameName) ([]byte, bool) {
 	f.heldMu.Lock()
 	defer f.heldMu.Unlock()
 	e, ok := f.held[n]
@@ -56,7 +56,7 @@ func (f *frames) lookup(n frameName) ([]byte, bool) {
 	return e.Value.(heldFrame).frame, true
 }
 
-func (f *frames) keep(n frameName, frame []byte) {
+func (f *frameCache) keep(n frameName, frame []byte) {
 	f.heldMu.Lock()
 	defer f.heldMu.Unlock()
 	if _, ok := f.held[n]; ok || len(frame) > sharedFrames/4 {
@@ -69,14 +69,14 @@ func (f *frames) keep(n frameName, frame []byte) {
 	}
 }
 
-func (f *frames) drop(e *list.Element) {
+func (f *frameCache) drop(e *list.Element) {
 	h := f.order.Remove(e).(heldFrame)
 	delete(f.held, h.name)
 	f.octets -= len(h.frame)
 }
 
 // forget drops every frame of a series: it is to be deleted.
-func (f *frames) forget(sid uint32) {
+func (f *frameCache) forget(sid uint32) {
 	f.heldMu.Lock()
 	defer f.heldMu.Unlock()
 	for n, e := range f.held {

@@ -107,7 +107,7 @@ type Indexer struct {
 	frozen *Frozen
 
 	feed   *hub
-	frames *frames
+	frames *frameCache
 
 	large *larges
 	alone chan struct{} // one for each page that is received alone
@@ -131,7 +131,7 @@ func Open(c Config) (_ *Indexer, err error) {
 		sessions: registry{byName: make(map[envelope.Name]*member)}, slots: make(chan struct{}, c.Limits.Batches),
 		memory: semaphore.NewWeighted(c.Limits.batchMemory()), patience: patience,
 		posts: rate.NewLimiter(postsPerSecond, postsAtOnce), halted: make(chan struct{}),
-		large: newLarges(c), alone: make(chan struct{}, aloneAtOnce), frames: newFrames(),
+		large: newLarges(c), alone: make(chan struct{}, aloneAtOnce), frames: newFrameCache(),
 	}
 	x.SetMaxGrant(c.MaxGrant)
 	if err := resumeRotation(c); err != nil {

@@ -95,7 +95,7 @@ func listenerOf(c *identity.Consumer, purpose string) (listener, error) {
 	}
 	for _, allowed := range c.Purposes {
 		if allowed == purpose {
-			return listener{c.Identity, p, c.ThirdParty, c.AddedAt}, nil
+			return listener{c.Identity, p, c.ThirdParty, c.AddedAt.Unix()}, nil
 		}
 	}
 	return listener{}, refuse(grants.ErrPurpose, "%s may not read for %s", c.Identity, purpose)

@@ -160,7 +160,7 @@ func (c *Consumers) Add(r *Consumer) (err error) {
 		return err
 	}
 	if r.Card == nil {
-		if _, ok := c.trust.LookupAuthority(domainOf(r.Identity)); !ok {
+		if _, ok := c.trust.LookupAuthority(DomainOf(r.Identity)); !ok {
 			return fmt.Errorf("%s has no card, and no authority vouches for its connections: %w", r.Identity, ErrUnknownAuthority)
 		}
 	}
@@ -239,7 +239,7 @@ func (c *Consumers) Verify(cs tls.ConnectionState, now time.Time) (r *Consumer, 
 	if r, err = c.Lookup(name); err != nil {
 		return nil, time.Time{}, err
 	}
-	a, _ := c.trust.LookupAuthority(domainOf(name))
+	a, _ := c.trust.LookupAuthority(DomainOf(name))
 	if until, err = judge(chain, r.Card, a, Reader, now); err != nil {
 		return nil, time.Time{}, fmt.Errorf("%s: %w", name, err)
 	}

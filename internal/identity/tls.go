@@ -100,7 +100,7 @@ func recognise(cs tls.ConnectionState, trust *Trust, role Role, now time.Time) (
 	if p = v.peers[name]; p != nil {
 		card = p.Card
 	}
-	if until, err = judge(chain, card, v.authorities[domainOf(name)], role, now); err != nil {
+	if until, err = judge(chain, card, v.authorities[DomainOf(name)], role, now); err != nil {
 		return "", nil, time.Time{}, fmt.Errorf("%s: %w", name, err)
 	}
 	return name, p, until, nil
