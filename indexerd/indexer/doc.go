@@ -29,6 +29,10 @@
 //     comes with the terms that bind whoever is handed the page
 //     (TestAReadIsForOnePurposeAndComesWithItsTerms,
 //     TestAPurposeThatIsNotAllowedReadsNothing).
+//   - What a consumer is told is allowed for its purpose at that moment, and what it
+//     keeps by it is what is allowed (TestAFeedTellsWhatItsPurposeAllows). A revocation
+//     reaches every stream before anything else does
+//     (TestARevocationStopsFiftyStreamsWithinASecond).
 //   - Nobody reads a page from the second on at which its retention is over. Its
 //     payload goes then, and only behind that does the log say so
 //     (TestPagesGoAtTheEndOfTheirRetention, TestPurgeResumes).

@@ -102,7 +102,7 @@ func (s *subscription) series(c feedChange) error {
 		if base == 0 {
 			return nil // nothing was told before
 		}
-		pages, err := s.walk(c.sid, after)
+		pages, err := walkTold(s.r.rows, c.sid, after)
 		if err != nil || len(pages) == 0 {
 			return err
 		}
@@ -141,15 +141,15 @@ type walked struct {
 	told toldPage
 }
 
-// walk reads some of the pages of a series behind one of them, by ascending hash.
-func (s *subscription) walk(sid uint32, after []byte) ([]walked, error) {
+// walkTold reads some of the pages of a series behind one of them, by ascending hash.
+func walkTold(r durable.Reader, sid uint32, after []byte) ([]walked, error) {
 	var all []walked
 	lo := feedSID(1, sid)
 	hi := durable.PrefixEnd(lo)
 	if after != nil {
 		lo = append(append(lo, after...), 0)
 	}
-	for kv, err := range s.r.rows.Scan(lo, hi) {
+	for kv, err := range r.Scan(lo, hi) {
 		if err != nil {
 			return nil, err
 		}
