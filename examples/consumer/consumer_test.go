@@ -203,7 +203,7 @@ func TestTheIndexHoldsWhatThePurposeAllows(t *testing.T) {
 	kill()
 	kill, listen, feedAddr = w.indexer()
 	settled("deletions and the change", func() bool {
-		return len(w.found("lighthouses")) == pages-11 && strings.Join(w.found("windmills"), " ") == "https://docs.test/page-020"
+		return len(w.found("lighthouses")) == pages-11 && strings.Join(w.found("windmills"), " ") == "https://docs.test/page-020.md"
 	})
 
 	// Consent ends, and with it what is here.
