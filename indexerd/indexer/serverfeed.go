@@ -139,6 +139,8 @@ func (f *feedService) watch(s *subscription, out *feedStream, info credentials.T
 		select {
 		case err := <-done:
 			return err
+		case <-s.ctx.Done(): // by a newer stream, the end of the indexer, or its consumer
+			return context.Cause(s.ctx)
 		case <-tick.C:
 		}
 		if since := out.since.Load(); since != 0 && time.Since(time.Unix(0, since)) > feedStuck {
