@@ -210,7 +210,6 @@ func TestTheIndexHoldsWhatThePurposeAllows(t *testing.T) {
 	w.run("publisherd", "trust", "add", w.path("idx.card"), "--endpoint", listen, "--dir", w.path("pub"))
 	stop := consume()
 	w.run("publisherd", "grant", "revoke", "--all", "--disposition", "delete", "--dir", w.path("pub"))
-	w.run("publisherd", "push", "--dir", w.path("pub"))
 	w.eventually("the consumer to say that all is purged", func() bool {
 		return strings.Contains(w.holders(), `"open":false`) && strings.Contains(w.holders(), `"to_purge":0`)
 	})
