@@ -41,6 +41,7 @@ const (
 	ErrNotHeld      Reason = "not-held"          // a deletion of what is not held
 	ErrExhausted    Reason = "exhausted"         // no room for it now: the same may be taken later
 	ErrLimit        Reason = "limit"             // UZPIF-OI 10.1: a limit of the grant is used up
+	ErrCursor       Reason = "cursor"            // of a feed: it leads nowhere, or no further
 	ErrRetention    Reason = "retention"         // UZPIF-OI 11.1: the time for which it may be kept is over
 )
 
@@ -74,6 +75,7 @@ var sentences = map[Reason]string{
 	ErrNotHeld:      "the page is not held",
 	ErrExhausted:    "the other side has no room for it now",
 	ErrLimit:        "a limit of the grant is used up",
+	ErrCursor:       "the cursor leads nowhere; begin anew",
 	ErrRetention:    "the time for which it may be kept is over",
 }
 

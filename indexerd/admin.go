@@ -32,6 +32,8 @@ func (d *daemon) commands() http.Handler {
 	mux.HandleFunc("GET /log", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.x.LogStatus) })
 	mux.HandleFunc("GET /page", d.servePage)
 	mux.HandleFunc("GET /evidence", d.serveEvidence)
+	mux.HandleFunc("GET /holders", d.serveHolders)
+	mux.HandleFunc("GET /feed", d.serveFeed)
 	mux.HandleFunc("POST /log/freeze", d.serveFreeze)
 	d.long(mux)
 	return mux

@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -77,8 +75,7 @@ type outcome struct {
 // answerLong answers when f is done, however long that takes. A command that was
 // interrupted ends the context.
 func answerLong[T any](w http.ResponseWriter, r *http.Request, f func(context.Context) (T, error)) {
-	rc := http.NewResponseController(w)
-	err := errors.Join(rc.SetReadDeadline(time.Time{}), rc.SetWriteDeadline(time.Time{}))
+	err := unhurried(w)
 	var o outcome
 	if err == nil {
 		var v T

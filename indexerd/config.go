@@ -25,6 +25,7 @@ type config struct {
 	Listen   string        `mapstructure:"listen"`
 	Public   string        `mapstructure:"public"`
 	Admin    string        `mapstructure:"admin"`
+	Feed     string        `mapstructure:"feed"`
 	LogLevel string        `mapstructure:"log_level"`
 	Publish  time.Duration `mapstructure:"publish_interval"`
 	MaxGrant time.Duration `mapstructure:"max_grant"`
@@ -64,6 +65,10 @@ public: {{.Public}}
 # Where /healthz, /readyz and /metrics are served, as host:port; keep it on loopback.
 # "off" serves them nowhere.
 admin: {{.Admin}}
+
+# Where consumers read the feed (mutual TLS), as host:port. "off" serves it to
+# nobody; "consumer add" says who may read, and for what.
+# feed: "off"
 
 # A file that names the witnesses who cosign published checkpoints, and how many
 # of them must (C2SP tlog-policy; doc/metrics.md has an example). Empty: nobody.
@@ -128,7 +133,7 @@ func writeConfig(dir string, c config, settings string) error {
 func loadConfig(dir string) (config, error) {
 	var c config
 	err := cli.ReadConfig(dir, configFile, "indexerd", map[string]any{
-		"listen": defaultListen, "public": defaultPublic, "admin": defaultAdmin,
+		"listen": defaultListen, "public": defaultPublic, "admin": defaultAdmin, "feed": "off",
 		"log_level": "info", "publish_interval": "1s", "max_grant": "2160h",
 		"witnesses": "", "witness_timeout": "5s", "witness_policy": policyOpen,
 		"ballast_mib": 64, "low_water_mib": 256, "disk_stall": "30s",
@@ -144,8 +149,8 @@ func (c *config) check() error {
 	if err := c.level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		return cli.Errorf(cli.Config, "log_level: %w", err)
 	}
-	for name, addr := range map[string]string{"listen": c.Listen, "public": c.Public, "admin": c.Admin} {
-		if name == "admin" && addr == "off" {
+	for name, addr := range map[string]string{"listen": c.Listen, "public": c.Public, "admin": c.Admin, "feed": c.Feed} {
+		if (name == "admin" || name == "feed") && addr == "off" {
 			continue
 		}
 		if _, _, err := net.SplitHostPort(addr); err != nil {

@@ -32,6 +32,7 @@ type running struct {
 	Listen string `json:"listen,omitempty"` // none of a frozen log
 	Public string `json:"public"`
 	Admin  string `json:"admin,omitempty"`
+	Feed   string `json:"feed,omitempty"`
 }
 
 func newRun(a *app) *cobra.Command {
@@ -98,7 +99,7 @@ func run(ctx context.Context, dir string, c config, frozen bool, log *slog.Logge
 	}
 	defer os.Remove(filepath.Join(dir, runFile))
 	defer os.Remove(filepath.Join(dir, socketFile))
-	log.Info("running", "identity", x.Identity(), "listen", d.bound.Listen, "public", d.bound.Public, "admin", d.bound.Admin)
+	log.Info("running", "identity", x.Identity(), "listen", d.bound.Listen, "public", d.bound.Public, "admin", d.bound.Admin, "feed", d.bound.Feed)
 	return d.serve(ctx)
 }
 
@@ -112,10 +113,11 @@ type daemon struct {
 	manager                         *cli.Manager
 	reload                          *cli.Reloader[config]
 	session, public, admin, control net.Listener
+	feed                            net.Listener // nil: served to nobody
 }
 
 func (d *daemon) closeListeners() {
-	for _, l := range []net.Listener{d.session, d.public, d.admin, d.control} {
+	for _, l := range []net.Listener{d.session, d.public, d.admin, d.control, d.feed} {
 		if l != nil {
 			l.Close()
 		}
@@ -130,6 +132,12 @@ func (d *daemon) listen(c config) (err error) {
 			return fmt.Errorf("listen: %w", err)
 		}
 		d.bound.Listen = d.session.Addr().String()
+	}
+	if !d.frozen && c.Feed != "off" {
+		if d.feed, err = net.Listen("tcp", c.Feed); err != nil {
+			return fmt.Errorf("feed: %w", err)
+		}
+		d.bound.Feed = d.feed.Addr().String()
 	}
 	if d.public, err = net.Listen("tcp", c.Public); err != nil {
 		return fmt.Errorf("public: %w", err)
@@ -157,6 +165,10 @@ func (d *daemon) serve(ctx context.Context) error {
 	if !d.frozen {
 		grpcServer := d.x.NewServer()
 		group.Go(func() error { return d.x.Serve(ctx, grpcServer, d.session) })
+	}
+	if d.feed != nil {
+		feedServer := d.x.NewFeedServer()
+		group.Go(func() error { return d.x.ServeFeed(ctx, feedServer, d.feed) })
 	}
 	const read, write = 30 * time.Second, time.Minute
 	cli.ServeHTTP(group, ctx, d.public, d.x.Public(), read, write, d.log)

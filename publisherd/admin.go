@@ -27,7 +27,13 @@ func (d *daemon) health() http.Handler {
 // commands answers the commands of this program on the socket.
 func (d *daemon) commands() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.p.Status) })
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("ask") != "" {
+			answer(w, func() (publisher.Status, error) { return askedStatus(r.Context(), d.p) })
+			return
+		}
+		answer(w, d.p.Status)
+	})
 	mux.HandleFunc("POST /push", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, func() ([]publisher.Result, error) {
 			q := r.URL.Query()

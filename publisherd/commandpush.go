@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -76,11 +78,18 @@ func (a *app) printResult(w io.Writer, r publisher.Result) error {
 }
 
 func newStatus(a *app) *cobra.Command {
-	return &cobra.Command{Use: "status", Short: "Show where collections and indexers stand", Args: cobra.NoArgs,
+	var holders bool
+	c := &cobra.Command{Use: "status", Short: "Show where collections and indexers stand", Args: cobra.NoArgs,
+		Long: "Show where collections and indexers stand. With --ask, each indexer is asked first to whom it has handed\n" +
+			"pages, and who of them has not said that what was to be dropped is gone; without, it is shown as it was\n" +
+			"answered last. What an indexer says of that is its word alone.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := ask(cmd.Context(), a, query[publisher.Status]{
-				method: http.MethodGet, path: "/status", store: (*publisher.Publisher).Status,
-			})
+			q := query[publisher.Status]{method: http.MethodGet, path: "/status", store: (*publisher.Publisher).Status}
+			if holders {
+				q.values = url.Values{"ask": {"1"}}
+				q.store = func(p *publisher.Publisher) (publisher.Status, error) { return askedStatus(cmd.Context(), p) }
+			}
+			s, err := ask(cmd.Context(), a, q)
 			if err != nil {
 				return err
 			}
@@ -109,7 +118,41 @@ func newStatus(a *app) *cobra.Command {
 				if x.Log != nil && x.Log.State != publisher.LogConsistent {
 					fmt.Fprintf(w, "  the public log was %s at %s: %s\n", x.Log.State, x.Log.At, x.Log.Detail)
 				}
+				io.WriteString(w, describeHolders(x.Downstream))
 			}
 			return nil
 		}}
+	c.Flags().BoolVar(&holders, "ask", false, "ask each indexer first to whom it has handed pages")
+	return c
+}
+
+// askedStatus is the status behind an answer of every indexer.
+func askedStatus(ctx context.Context, p *publisher.Publisher) (publisher.Status, error) {
+	asked := p.AskHolders(ctx, "")
+	s, err := p.Status()
+	return s, errors.Join(asked, err)
+}
+
+// describeHolders is who was handed pages, in words.
+func describeHolders(h *publisher.HoldersStatus) string {
+	if h == nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, c := range h.Holders {
+		party, state := "", "may read"
+		if c.ThirdParty {
+			party = ", a third party"
+		}
+		if !c.Open {
+			state = "may read no more"
+		}
+		fmt.Fprintf(&b, "  handed to %s%s for %s from %s to %s; it %s; %d deletions not confirmed", c.Consumer, party, c.Purpose, c.Since, c.Last, state, c.ToPurge)
+		if !c.PurgedAt.IsZero() {
+			fmt.Fprintf(&b, ", the last confirmed at %s", c.PurgedAt)
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "  handed to %d consumers, as the indexer said at %s\n", len(h.Holders), h.AskedAt)
+	return b.String()
 }

@@ -124,14 +124,16 @@ type release struct {
 	view View
 	rows *durable.Snapshot
 	refs atomic.Int64
+	over chan struct{} // closed when a newer one has taken its place
 }
 
 // release makes v, the state after a commit, and the rows of the store at that
 // instant, the ones that readers see.
 func (l *Log) release(v *View, rows *durable.Snapshot) {
-	r := &release{view: *v, rows: rows}
+	r := &release{view: *v, rows: rows, over: make(chan struct{})}
 	r.refs.Store(1)
 	if old := l.released.Swap(r); old != nil {
+		close(old.over)
 		old.unref()
 	}
 }
@@ -178,6 +180,10 @@ func (l *Log) Snapshot() (*Snapshot, error) {
 		}
 	}
 }
+
+// Superseded is closed when there is a newer release. It can be waited for by any
+// number of readers, behind Close too, and holds up nobody.
+func (s *Snapshot) Superseded() <-chan struct{} { return s.r.over }
 
 // Close gives the snapshot up.
 func (s *Snapshot) Close() {

@@ -101,7 +101,7 @@ func (x *Indexer) delete(ctx context.Context, d *deletion) error {
 	}
 	steps := []func(context.Context) error{w.dropRows, w.rewrite, w.moveFiles, w.dropDead, w.dropFiles, w.destroyKeys, w.conclude}
 	if d.Whole {
-		steps = []func(context.Context) error{w.dropRows, w.dropAll, w.dropFiles, w.destroyKeys, w.conclude}
+		steps = []func(context.Context) error{w.dropRows, w.dropAll, w.dropTold, w.dropFiles, w.destroyKeys, w.conclude}
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -195,6 +195,7 @@ func (w *deleter) destroyKeys(ctx context.Context) error {
 	if err := w.x.tender.pause(ctx); err != nil {
 		return err
 	}
+	w.x.frames.forget(w.SID)
 	return w.x.keys.destroy(w.Publisher, w.Series, w.DataKey)
 }
 
@@ -271,6 +272,9 @@ func (p *conclusion) Prepare(tx *translog.Tx) error {
 	e := rec.entry(p.pair, p.State)
 	e.Decision, e.Status, e.RevocationID, e.Objects = translog.DeleteAck, translog.Revoked, p.Revocation, translog.SetOf(p.leaves)
 	e.ScopeHash = p.scope
+	if err := p.tell(tx); err != nil {
+		return err
+	}
 	return errors.Join(plan.Apply(b), b.Delete(p.key()), rec.write(b), rec.append(tx, p.pair, e, p.leaves))
 }
 

@@ -23,12 +23,16 @@
 //     nothing that is left opens what was stored (TestDeletionResumes,
 //     TestDeletedPayloadCannotBeRead).
 //   - A page goes out only while the grant under which it is held, and the
-//     newest one, hold it: seriesRecord.allowed is the one way out
+//     newest one, hold it: gate.mayRead is the one way out
 //     (TestExpiryClosesAtItsSecondAndIsLoggedOnce, TestRebindNarrowsTheState).
 //   - Every read names a purpose that grant and policy allow at that moment, and
 //     comes with the terms that bind whoever is handed the page
 //     (TestAReadIsForOnePurposeAndComesWithItsTerms,
 //     TestAPurposeThatIsNotAllowedReadsNothing).
+//   - What a consumer is told is allowed for its purpose at that moment, and what it
+//     keeps by it is what is allowed (TestAFeedTellsWhatItsPurposeAllows). A revocation
+//     reaches every stream before anything else does
+//     (TestARevocationStopsFiftyStreamsWithinASecond).
 //   - Nobody reads a page from the second on at which its retention is over. Its
 //     payload goes then, and only behind that does the log say so
 //     (TestPagesGoAtTheEndOfTheirRetention, TestPurgeResumes).

@@ -17,6 +17,7 @@ type Figures struct {
 	Disk         durable.Disk
 	Certificate  identity.CertificateStatus
 	Trust        identity.TrustStatus
+	Feed         FeedFigures
 }
 
 // Figures reads them all; it costs some microseconds, and waits for nobody.
@@ -27,6 +28,9 @@ func (x *Indexer) Figures() (Figures, error) {
 		f.Witnesses = x.cfg.Witnesses.States()
 	}
 	var err error
+	if f.Feed, err = x.feedFigures(); err != nil {
+		return f, err
+	}
 	f.Store, err = x.store.Metrics()
 	return f, err
 }

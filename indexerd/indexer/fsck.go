@@ -62,7 +62,7 @@ type FsckOptions struct {
 
 // spaces are the first octets of the rows that an indexer's store may hold; see
 // rows.go.
-const spaces = "ABCDEGHJLNOPQRTVWXZb"
+const spaces = "ABCDEFGHJLNOPQRTUVWXZbu"
 
 // Fsck checks everything that was committed up to now, while the indexer goes
 // on.

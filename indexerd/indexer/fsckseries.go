@@ -64,6 +64,9 @@ func (s *seriesChecker) catalogue(ctx context.Context) error {
 		s.find(findSeries, 0, rec.Series, "%d pages of %d octets are held, the record says %d of %d", pages, octets, rec.Pages, rec.PayloadBytes)
 	}
 	s.commitment()
+	if err := s.feed(); err != nil {
+		return s.unreadable(ctx, "feed of "+rec.Series, err)
+	}
 	return nil
 }
 

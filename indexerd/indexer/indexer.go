@@ -106,6 +106,9 @@ type Indexer struct {
 	// frozen says why nothing is signed, nil of an indexer that works.
 	frozen *Frozen
 
+	feed   *hub
+	frames *frameCache
+
 	large *larges
 	alone chan struct{} // one for each page that is received alone
 
@@ -128,7 +131,7 @@ func Open(c Config) (_ *Indexer, err error) {
 		sessions: registry{byName: make(map[envelope.Name]*member)}, slots: make(chan struct{}, c.Limits.Batches),
 		memory: semaphore.NewWeighted(c.Limits.batchMemory()), patience: patience,
 		posts: rate.NewLimiter(postsPerSecond, postsAtOnce), halted: make(chan struct{}),
-		large: newLarges(c), alone: make(chan struct{}, aloneAtOnce),
+		large: newLarges(c), alone: make(chan struct{}, aloneAtOnce), frames: newFrameCache(),
 	}
 	x.SetMaxGrant(c.MaxGrant)
 	if err := resumeRotation(c); err != nil {
@@ -159,6 +162,11 @@ func Open(c Config) (_ *Indexer, err error) {
 	if err != nil {
 		return nil, err
 	}
+	consumers, err := identity.OpenConsumers(filepath.Join(c.Dir, "consumers"), x.trust)
+	if err != nil {
+		return nil, err
+	}
+	x.feed = &hub{consumers: consumers, live: make(map[string]*subscription)}
 	if x.decoder, err = newDecoder(c.Limits); err != nil {
 		return nil, err
 	}
@@ -181,6 +189,9 @@ func (x *Indexer) openStore() (err error) {
 	if err == nil {
 		x.segment.Store(last)
 		err = x.openLog()
+	}
+	if err == nil && x.frozen == nil {
+		x.feed.id, err = openFeed(x.store, x.cfg.TrustStore)
 	}
 	if err != nil {
 		return errors.Join(err, x.store.Close())
@@ -221,6 +232,7 @@ func (x *Indexer) Close() error {
 	x.store.Closing()
 	x.tender.close()
 	x.sessions.endAll(errShutdown)
+	x.feed.endAll(errShutdown)
 	x.readers.Wait()
 	err := x.tlog.Close()
 	for _, l := range x.ended {

@@ -314,6 +314,12 @@ func (in *ingest) writeItem(tx *translog.Tx, it *item, place int) error {
 		rec.PayloadBytes -= it.old.Length
 		in.left.add(it.old)
 	}
+	// Who never was told of it need not be told that it is not here.
+	if held := it.decision == translog.Include || it.decision == translog.Update; held || it.old != nil && it.old.Held {
+		if err := tellPage(b, rec.SID, it.h[:], !held, tx.Now()); err != nil {
+			return err
+		}
+	}
 	entry := tx.NextIndex() + uint64(in.setIndex(it.decision))
 	if it.op == translog.OpTombstone {
 		// URL and digest go; what proves the deletion stays.

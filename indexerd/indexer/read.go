@@ -29,11 +29,12 @@ type Page struct {
 //
 // The payload is checked against the digest that the log stands for.
 func (x *Indexer) Read(publisher envelope.Name, series, url string, purpose grants.Purpose) (*Page, error) {
-	p, err := x.page(publisher, series, url, &purpose)
+	who := &reader{purpose: purpose}
+	p, err := x.page(publisher, series, url, who)
 	if gone(err) {
 		// A deletion or an update ended meanwhile: the page is refused by now,
 		// or lies elsewhere.
-		return x.page(publisher, series, url, &purpose)
+		return x.page(publisher, series, url, who)
 	}
 	return p, err
 }
@@ -51,16 +52,16 @@ func (x *Indexer) ownPayload(publisher envelope.Name, series, url string) ([]byt
 	return p.Payload, nil
 }
 
-// page reads a page, for a purpose unless it is nil. The store shows commits
+// page reads a page, for somebody unless it is for the publisher itself. The store shows commits
 // before they are durable: a page whose entry is not released yet is read as it
 // was in the last release.
-func (x *Indexer) page(publisher envelope.Name, series, url string, purpose *grants.Purpose) (_ *Page, err error) {
+func (x *Indexer) page(publisher envelope.Name, series, url string, who *reader) (_ *Page, err error) {
 	snapshot, err := x.store.Snapshot()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	p, err := x.pageIn(snapshot, publisher, series, url, purpose)
+	p, err := x.pageIn(snapshot, publisher, series, url, who)
 	if !errors.Is(err, errUnreleased) {
 		return p, err
 	}
@@ -69,7 +70,7 @@ func (x *Indexer) page(publisher envelope.Name, series, url string, purpose *gra
 		return nil, err
 	}
 	defer done()
-	if p, err = x.pageIn(rows, publisher, series, url, purpose); errors.Is(err, errUnreleased) {
+	if p, err = x.pageIn(rows, publisher, series, url, who); errors.Is(err, errUnreleased) {
 		return nil, refuse(grants.ErrNotHeld, "%s", url) // a newer log: nothing of it is released yet
 	}
 	return p, err
@@ -78,7 +79,7 @@ func (x *Indexer) page(publisher envelope.Name, series, url string, purpose *gra
 // errUnreleased: the entry of the page may still be lost.
 var errUnreleased = errors.New("the page's entry is not released")
 
-func (x *Indexer) pageIn(r durable.Reader, publisher envelope.Name, series, url string, purpose *grants.Purpose) (*Page, error) {
+func (x *Indexer) pageIn(r durable.Reader, publisher envelope.Name, series, url string, who *reader) (*Page, error) {
 	rec, err := readSeries(r, publisher, series)
 	if err != nil {
 		return nil, err
@@ -86,8 +87,12 @@ func (x *Indexer) pageIn(r durable.Reader, publisher envelope.Name, series, url 
 	if rec == nil {
 		return nil, refuse(grants.ErrNoGrant, "series %.80q", series)
 	}
+	g, err := rec.gate(r)
+	if err != nil {
+		return nil, err
+	}
 	now := x.latest()
-	if err := rec.allowed(r, url, now); err != nil {
+	if err := g.allowed(url, now); err != nil {
 		return nil, err
 	}
 	h := sha256.Sum256([]byte(url))
@@ -100,13 +105,10 @@ func (x *Indexer) pageIn(r durable.Reader, publisher envelope.Name, series, url 
 		return nil, refuse(grants.ErrNotHeld, "%s", url)
 	}
 	p := new(Page)
-	if p.Terms, err = rec.terms(r, &row); err != nil {
+	if p.Terms, err = g.mayRead(&row, who, now); err != nil {
 		return nil, err
 	}
-	if err := p.Terms.admit(r, rec, &row, purpose, now); err != nil {
-		return nil, err
-	}
-	if p.Provenance, err = x.provenance(rec, &row); err != nil {
+	if p.Provenance, err = x.provenance(g, &row); err != nil {
 		return nil, err
 	}
 	p.Payload, err = x.payloadOf(r, rec, &row)

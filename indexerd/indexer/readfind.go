@@ -40,27 +40,13 @@ type EntryPlace struct {
 	Status    translog.Status   `json:"status"`
 	IssuedAt  envelope.Time     `json:"issued_at"`
 	Place     int               `json:"place"`
+	BatchID   envelope.Hash     `json:"batch_id,omitzero"` // the publisher's manifest
 }
 
 // provenance is that of a page in the catalogue, or errUnreleased.
-func (x *Indexer) provenance(rec *seriesRecord, row *catalogueRow) (Provenance, error) {
-	p := Provenance{
-		URL: row.URL, Publisher: rec.Publisher, Series: rec.Series, Collection: rec.Collection, GrantID: row.GrantID,
-		JournalEpoch: row.JournalEpoch, Revision: row.Revision, Digest: row.Digest, Format: row.Format, Size: row.Length, TakenAt: unix(row.At),
-	}
-	if row.Modified != 0 {
-		p.ModifiedAt = unix(row.Modified)
-	}
-	if p.HeldUnder = rec.Bound; rec.Bound.IsZero() {
-		p.HeldUnder = row.GrantID
-	}
-	bound, err := pairOf(x.store, p.HeldUnder)
-	if err != nil {
-		return p, err
-	}
-	p.PolicyHash = bound.Grant.Body.PolicyHash
-	p.Entry, err = x.entryPlace(row.Log, row.Entry, row.Place)
-	return p, err
+func (x *Indexer) provenance(g *gate, row *catalogueRow) (Provenance, error) {
+	entry, err := x.entryPlace(row.Log, row.Entry, row.Place)
+	return provenanceOf(g, row, entry), err
 }
 
 // entryPlace reads an entry of one of the logs.
@@ -84,7 +70,7 @@ func (x *Indexer) entryPlace(log uint32, index uint64, place int) (EntryPlace, e
 	if err := o.DecodeBody(&e); err != nil {
 		return EntryPlace{}, fmt.Errorf("entry %d: %w", index, err)
 	}
-	return EntryPlace{e.LogOrigin, index, o.ID, e.Decision, e.Status, envelope.At(o.IssuedAt), place}, nil
+	return EntryPlace{e.LogOrigin, index, o.ID, e.Decision, e.Status, envelope.At(o.IssuedAt), place, e.BatchID}, nil
 }
 
 // A Found is a page in the catalogue, whether or not it may be read. It holds no
@@ -136,10 +122,11 @@ func (x *Indexer) Find(url string, purpose grants.Purpose) (all []Found, err err
 }
 
 func (x *Indexer) found(r durable.Reader, rec *seriesRecord, row *catalogueRow, purpose grants.Purpose) (f Found, err error) {
-	if f.Provenance, err = x.provenance(rec, row); err != nil {
+	g, err := rec.gate(r)
+	if err != nil {
 		return f, err
 	}
-	if f.Terms, err = rec.terms(r, row); err != nil {
+	if f.Provenance, err = x.provenance(g, row); err != nil {
 		return f, err
 	}
 	if row.Purged != nil {
@@ -156,15 +143,12 @@ func (x *Indexer) found(r durable.Reader, rec *seriesRecord, row *catalogueRow, 
 			f.Purge = &place
 		}
 	}
-	var asked *grants.Purpose
+	var asked *reader
 	if purpose != "" {
-		asked = &purpose
+		asked = &reader{purpose: purpose}
 	}
-	now := x.latest()
-	refused := rec.allowed(r, row.URL, now)
-	if refused == nil {
-		refused = f.Terms.admit(r, rec, row, asked, now)
-	}
+	var refused error
+	f.Terms, refused = g.mayRead(row, asked, x.latest())
 	if refused == nil {
 		return f, nil
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
-	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
 // Terms are what whoever is handed a page has to keep to: what the grant and its
@@ -34,12 +33,9 @@ type Attribution struct {
 }
 
 // terms are the terms of a page that is in the catalogue.
-func (r *seriesRecord) terms(rd durable.Reader, row *catalogueRow) (Terms, error) {
-	newest, bound, err := r.pairs(rd)
-	if err != nil {
-		return Terms{}, err
-	}
-	k := r.keeping(newest, bound)
+func (g *gate) terms(row *catalogueRow) Terms {
+	newest, bound := g.newest, g.bound
+	k := g.rec.keeping(newest, bound)
 	from := max(row.At, k.from)
 	a, b := newest.Policy.Body, bound.Policy.Body
 	t := Terms{
@@ -67,7 +63,7 @@ func (r *seriesRecord) terms(rd durable.Reader, row *catalogueRow) (Terms, error
 			t.Purposes = append(t.Purposes, p)
 		}
 	}
-	return t, nil
+	return t
 }
 
 func both(a, b grants.Permission) grants.Permission {
@@ -78,31 +74,3 @@ func both(a, b grants.Permission) grants.Permission {
 }
 
 func unix(seconds int64) envelope.Time { return envelope.At(time.Unix(seconds, 0)) }
-
-// admit refuses a page that is not held any more at now, and a purpose that is
-// not allowed. No purpose is the publisher's own, who asks after its page.
-func (t *Terms) admit(rd durable.Reader, rec *seriesRecord, row *catalogueRow, purpose *grants.Purpose, now time.Time) error {
-	if err := rec.allowedContent(rd, row); err != nil {
-		return err
-	}
-	if purpose != nil {
-		newest, bound, err := rec.pairs(rd)
-		if err != nil {
-			return err
-		}
-		for _, p := range []grants.Pair{bound, newest} {
-			if err := p.Permits(*purpose, now); err != nil {
-				return err
-			}
-		}
-	}
-	switch {
-	case row.Purged != nil:
-		return refuse(grants.ErrRetention, "%s, purged at %s", row.URL, unix(row.Purged.At))
-	case !row.Held:
-		return refuse(grants.ErrNotHeld, "%s", row.URL)
-	case !now.Before(t.CopyUntil.Time):
-		return refuse(grants.ErrRetention, "%s, kept until %s", row.URL, t.CopyUntil)
-	}
-	return nil
-}

@@ -55,7 +55,7 @@ func (p *rebind) Prepare(tx *translog.Tx) error {
 		return err
 	}
 	for _, key := range outside {
-		if err := b.Delete(key); err != nil {
+		if err := errors.Join(b.Delete(key), tellPage(b, p.rec.SID, key[len(key)-32:], true, tx.Now())); err != nil {
 			return err
 		}
 	}

@@ -160,7 +160,7 @@ func (p *purge) dropPages(tx *translog.Tx, rec *seriesRecord, still map[uint64]b
 		row.Held, row.Reason = false, string(grants.ErrRetention)
 		row.Segment, row.File, row.Offset, row.Length, row.DataKey = 0, 0, 0, 0, 0
 		p.open.Leaves = append(p.open.Leaves, rec.leafKey().Leaf(translog.OpTombstone, row.JournalEpoch, row.Revision, row.URL, [32]byte{}).Hash())
-		if err := durable.WriteJSON(b, key, row); err != nil {
+		if err := errors.Join(durable.WriteJSON(b, key, row), tellPage(b, rec.SID, h[:], true, tx.Now())); err != nil {
 			return err
 		}
 	}
@@ -216,6 +216,7 @@ func (x *Indexer) wipe(ctx context.Context, all []*openPurge) error {
 		return err
 	}
 	sid := all[0].SID
+	x.frames.forget(sid)
 	lo, hi := all[0].Numbers[0], all[0].Numbers[0]
 	for _, p := range all {
 		if p.SID == sid {

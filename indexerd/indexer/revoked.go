@@ -119,32 +119,3 @@ func (r *seriesRecord) pairs(rd durable.Reader) (newest, bound grants.Pair, err 
 	bound, err = pairOf(rd, r.Bound)
 	return newest, bound, err
 }
-
-// allowed is what every exit asks before a page goes out: both the grant under
-// which the page is held and the newest one hold it at now, and no revocation
-// reaches it under either (UZPIF-OI 11.1, 12.6). The error is the reason.
-//
-// A grant whose expiry is in the log has expired for good: a clock that was
-// moved back opens nothing again.
-func (r *seriesRecord) allowed(rd durable.Reader, url string, now time.Time) error {
-	newest, bound, err := r.pairs(rd)
-	if err != nil {
-		return err
-	}
-	revs, err := revocationsOf(rd, newest.Grant, bound.Grant)
-	if err != nil {
-		return err
-	}
-	for _, p := range []grants.Pair{bound, newest} {
-		if err := errRevokedPage(p.Grant, revs, url); err != nil {
-			return err
-		}
-		if p.Grant.Object.ID == r.Expired {
-			return refuse(grants.ErrExpired, "grant %s, as the log says", r.Expired)
-		}
-		if err := p.Check(url, now); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -35,6 +35,9 @@ import (
 //	H sid number              what retention knows of a segment or file
 //	Q sid number              a purge that the log does not tell yet
 //	P sid number              one that it tells
+//	F …                       the feed, see feedrows.go
+//	U sid consumer 00 purpose what a consumer was handed of a series
+//	u consumer 00 purpose     what it says to have dropped
 func seriesKey(publisher envelope.Name, series string) []byte {
 	k := append([]byte{'R'}, publisher...)
 	return append(append(k, 0), series...)
@@ -195,7 +198,16 @@ func readSeries(r durable.Reader, publisher envelope.Name, series string) (*seri
 	return &rec, rec.whole()
 }
 
+// write writes the record, and tells the feed if it lets out something else than
+// the one before.
 func (r *seriesRecord) write(b *durable.Batch) error {
+	before, err := readSeries(b, r.Publisher, r.Series)
+	if err == nil && !r.sameExits(before) {
+		err = tellSeries(b, r.SID, seriesKey(r.Publisher, r.Series))
+	}
+	if err != nil {
+		return err
+	}
 	return durable.WriteJSON(b, seriesKey(r.Publisher, r.Series), r)
 }
 

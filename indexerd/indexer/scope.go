@@ -181,21 +181,3 @@ func (in *ingest) findOverlaps(tx *translog.Tx) error {
 	}
 	return nil
 }
-
-// allowedContent is what allowed asks of a page's content: a grant that names
-// content holds it still.
-func (r *seriesRecord) allowedContent(rd durable.Reader, row *catalogueRow) error {
-	if !r.Listed {
-		return nil
-	}
-	newest, bound, err := r.pairs(rd)
-	if err != nil {
-		return err
-	}
-	for _, p := range []grants.Pair{bound, newest} {
-		if err := p.Grant.Body.Scope.Holds(row.URL, row.Digest); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -23,7 +23,7 @@ import (
 
 // Bounds of the transport.
 const (
-	maxMessage       = 1<<20 + 128<<10 // one chunk with its framing, or one announcement
+	maxMessage = 1<<20 + 128<<10 // one chunk with its framing, or one announcement
 	// window is how much of one connection may wait to be read. It is fixed, so
 	// that no pings go with each message to measure the line; see Publisher.
 	window           = 1 << 20
@@ -37,15 +37,20 @@ const (
 // at most once a second behind the first ten, since anybody can knock.
 func (x *Indexer) TLS() *tls.Config {
 	c := identity.ServerConfig(x.local.Certificate, x.trust, identity.Publisher, x.cfg.Now)
-	judge, told := c.VerifyConnection, rate.NewLimiter(rate.Every(time.Second), 10)
-	c.VerifyConnection = func(cs tls.ConnectionState) error {
+	c.VerifyConnection = x.loudly(c.VerifyConnection)
+	return c
+}
+
+// loudly is judge, whose refusals are logged.
+func (x *Indexer) loudly(judge func(tls.ConnectionState) error) func(tls.ConnectionState) error {
+	told := rate.NewLimiter(rate.Every(time.Second), 10)
+	return func(cs tls.ConnectionState) error {
 		err := judge(cs)
 		if err != nil && told.Allow() {
 			x.log.Warn("connection refused", "error", err)
 		}
 		return err
 	}
-	return c
 }
 
 // NewServer makes the gRPC server of sessions. More options may be given, such

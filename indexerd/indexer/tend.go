@@ -34,6 +34,7 @@ type tender struct {
 	// at what stand a deletion that waits was looked at.
 	duties map[uint32]duty
 	waits  map[envelope.Hash]standing
+	pruned time.Time // when the feed's tombstones were looked at last
 	// rows is the most rows of one step of a deletion.
 	rows int
 	// before, when set, is called before each step of a deletion, and stops the
@@ -119,6 +120,9 @@ func (x *Indexer) tend(ctx context.Context) {
 		}
 		x.log.Info("deleted", "publisher", d.Publisher, "series", d.Series, "revocation", d.Revocation)
 		x.tell(d.Publisher, d.Revocation)
+	}
+	if err := x.pruneFeed(ctx); err != nil && ctx.Err() == nil {
+		x.log.Error("tombstones", "error", err)
 	}
 	more, err := x.retain(ctx)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, durable.ErrFull) {

@@ -26,6 +26,7 @@ var layers = map[string][]string{
 	"translog":          {"envelope", "internal/durable"},
 	"content":           {"envelope", "internal/durable"},
 	"internal/evaluate": {"envelope", "grants", "translog", "content", "internal/identity"},
+	"feed":              {"envelope", "proto", "internal/identity"},
 	"publisherd":        underCommands,
 	"indexerd":          underCommands,
 	"auditor":           underCommands,

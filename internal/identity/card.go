@@ -19,6 +19,7 @@ type Role string
 const (
 	Publisher Role = "publisher" // dials out, owns pages, signs grants
 	Indexer   Role = "indexer"   // listens, keeps the log, signs receipts
+	Reader    Role = "consumer"  // dials an indexer, reads its feed
 )
 
 // maxKeys bounds the keys of one card: room for each use, its successor, and
@@ -130,6 +131,11 @@ func (c *Card) Validate() error {
 	case Publisher:
 		if c.Endpoint != "" || c.Log != nil {
 			return errors.New("a publisher has neither endpoint nor log")
+		}
+		return nil
+	case Reader:
+		if c.Endpoint != "" || c.Log != nil || len(c.Origins) > 0 {
+			return errors.New("a consumer has neither endpoint, log nor origins")
 		}
 		return nil
 	case Indexer:

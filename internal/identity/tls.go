@@ -96,27 +96,34 @@ func recognise(cs tls.ConnectionState, trust *Trust, role Role, now time.Time) (
 		return "", nil, time.Time{}, err
 	}
 	v := trust.current()
-	p = v.peers[name]
-	a := v.authorities[domainOf(name)]
-	switch {
-	case p != nil && p.Card.Role != role:
-		return "", nil, time.Time{}, fmt.Errorf("%s is trusted as %s: %w", name, p.Card.Role, ErrRole)
-	case p != nil && p.Card.listsTLS():
-		until, err = checkKey(chain, p.Card, now)
-	case a == nil && p == nil:
-		err = ErrUnknownPeer
-	case a == nil:
-		err = fmt.Errorf("%w, and its card lists no TLS key", ErrUnknownAuthority)
-	default:
-		until, err = a.check(chain, usageOf(role), now)
-		if p != nil && err == nil {
-			until, err = p.Card.bound(until, now)
-		}
+	var card *Card
+	if p = v.peers[name]; p != nil {
+		card = p.Card
 	}
-	if err != nil {
+	if until, err = judge(chain, card, v.authorities[DomainOf(name)], role, now); err != nil {
 		return "", nil, time.Time{}, fmt.Errorf("%s: %w", name, err)
 	}
 	return name, p, until, nil
+}
+
+// judge decides whether a certificate is that of an identity with this card, or
+// nil for none, whose trust domain has this authority, or nil for none.
+func judge(chain []*x509.Certificate, card *Card, a *Authority, role Role, now time.Time) (until time.Time, err error) {
+	switch {
+	case card != nil && card.Role != role:
+		return time.Time{}, fmt.Errorf("trusted as %s: %w", card.Role, ErrRole)
+	case card != nil && card.listsTLS():
+		return checkKey(chain, card, now)
+	case a == nil && card == nil:
+		return time.Time{}, ErrUnknownPeer
+	case a == nil:
+		return time.Time{}, fmt.Errorf("%w, and its card lists no TLS key", ErrUnknownAuthority)
+	}
+	until, err = a.check(chain, usageOf(role), now)
+	if card != nil && err == nil {
+		until, err = card.bound(until, now)
+	}
+	return until, err
 }
 
 // PeerOf names the peer of a connection that was accepted under ServerConfig

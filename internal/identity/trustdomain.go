@@ -35,8 +35,8 @@ func ParseDomain(s string) (Domain, error) {
 	return Domain(s), nil
 }
 
-// domainOf is the trust domain of a name that ParseName has accepted.
-func domainOf(name envelope.Name) Domain {
+// DomainOf is the trust domain of a name that ParseName has accepted.
+func DomainOf(name envelope.Name) Domain {
 	domain, _, _ := strings.Cut(strings.TrimPrefix(string(name), spiffeScheme), "/")
 	return Domain(domain)
 }

@@ -59,7 +59,7 @@ func TestDomainsAreThoseOfNames(t *testing.T) {
 		}
 	}
 	d, err := ParseDomain("example.com")
-	if err != nil || d != domainOf(alice) || d != domainOf(mallory) || d == domainOf(bob) {
+	if err != nil || d != DomainOf(alice) || d != DomainOf(mallory) || d == DomainOf(bob) {
 		t.Errorf("ParseDomain = %q, %v", d, err)
 	}
 }

@@ -76,7 +76,7 @@ func (p *Peer) Delegated() Domain {
 	if p.Card.listsTLS() {
 		return ""
 	}
-	return domainOf(p.Card.Identity)
+	return DomainOf(p.Card.Identity)
 }
 
 // Address is where to dial the peer: the operator's word, else its card's.

@@ -47,7 +47,8 @@ type IndexerStatus struct {
 	LastCheckpoint uint64             `json:"last_checkpoint"` // tree size
 	Revocations    []RevocationStatus `json:"revocations"`     // that concern the series
 	Alarm          *Alarm             `json:"alarm,omitempty"`
-	Log            *LogCheck          `json:"log,omitempty"` // the comparison with the public log
+	Log            *LogCheck          `json:"log,omitempty"`        // the comparison with the public log
+	Downstream     *HoldersStatus     `json:"downstream,omitempty"` // to whom it says that it handed pages
 }
 
 // A RevocationStatus is one revocation with what was acknowledged. State is
@@ -197,6 +198,9 @@ func (p *Publisher) indexerStatus(r *Relationship, h head) (IndexerStatus, error
 		if line.Log, err = p.logCheck(who); err != nil {
 			return line, err
 		}
+	}
+	if line.Downstream, err = p.holders(r); err != nil {
+		return line, err
 	}
 	if line.State == "revoked" {
 		line.Backlog = 0

@@ -2731,6 +2731,213 @@ func (x *Fault) GetRetryMs() uint32 {
 	return 0
 }
 
+// StatusRequest asks after the series of the publisher that calls.
+type StatusRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// series names one; empty asks after all.
+	Series        string `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StatusRequest) Reset() {
+	*x = StatusRequest{}
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StatusRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StatusRequest) ProtoMessage() {}
+
+func (x *StatusRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
+func (*StatusRequest) Descriptor() ([]byte, []int) {
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *StatusRequest) GetSeries() string {
+	if x != nil {
+		return x.Series
+	}
+	return ""
+}
+
+// RelationshipStatus is what the indexer says of a publisher's series.
+type RelationshipStatus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Holders       []*Holder              `protobuf:"bytes,1,rep,name=holders,proto3" json:"holders,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RelationshipStatus) Reset() {
+	*x = RelationshipStatus{}
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RelationshipStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RelationshipStatus) ProtoMessage() {}
+
+func (x *RelationshipStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RelationshipStatus.ProtoReflect.Descriptor instead.
+func (*RelationshipStatus) Descriptor() ([]byte, []int) {
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *RelationshipStatus) GetHolders() []*Holder {
+	if x != nil {
+		return x.Holders
+	}
+	return nil
+}
+
+// Holder is a consumer to whom pages of a series were handed for a purpose.
+type Holder struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Series   string                 `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`
+	Consumer string                 `protobuf:"bytes,2,opt,name=consumer,proto3" json:"consumer,omitempty"`
+	Purpose  string                 `protobuf:"bytes,3,opt,name=purpose,proto3" json:"purpose,omitempty"`
+	// third_party is set for a consumer that is not the indexer's own.
+	ThirdParty bool `protobuf:"varint,4,opt,name=third_party,json=thirdParty,proto3" json:"third_party,omitempty"`
+	// since and last are when it was handed the first and the latest page, in
+	// seconds since 1970-01-01T00:00:00Z.
+	Since int64 `protobuf:"varint,5,opt,name=since,proto3" json:"since,omitempty"`
+	Last  int64 `protobuf:"varint,6,opt,name=last,proto3" json:"last,omitempty"`
+	// open is set while it may still read pages of the series for the purpose.
+	Open bool `protobuf:"varint,7,opt,name=open,proto3" json:"open,omitempty"`
+	// to_purge counts the deletions that it has not said to have carried out; the
+	// end of a whole series counts as one. At most 10000 are counted.
+	ToPurge uint32 `protobuf:"varint,8,opt,name=to_purge,json=toPurge,proto3" json:"to_purge,omitempty"`
+	// purged is when it last said so; 0: never.
+	Purged        int64 `protobuf:"varint,9,opt,name=purged,proto3" json:"purged,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Holder) Reset() {
+	*x = Holder{}
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Holder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Holder) ProtoMessage() {}
+
+func (x *Holder) ProtoReflect() protoreflect.Message {
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Holder.ProtoReflect.Descriptor instead.
+func (*Holder) Descriptor() ([]byte, []int) {
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *Holder) GetSeries() string {
+	if x != nil {
+		return x.Series
+	}
+	return ""
+}
+
+func (x *Holder) GetConsumer() string {
+	if x != nil {
+		return x.Consumer
+	}
+	return ""
+}
+
+func (x *Holder) GetPurpose() string {
+	if x != nil {
+		return x.Purpose
+	}
+	return ""
+}
+
+func (x *Holder) GetThirdParty() bool {
+	if x != nil {
+		return x.ThirdParty
+	}
+	return false
+}
+
+func (x *Holder) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *Holder) GetLast() int64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *Holder) GetOpen() bool {
+	if x != nil {
+		return x.Open
+	}
+	return false
+}
+
+func (x *Holder) GetToPurge() uint32 {
+	if x != nil {
+		return x.ToPurge
+	}
+	return 0
+}
+
+func (x *Holder) GetPurged() int64 {
+	if x != nil {
+		return x.Purged
+	}
+	return 0
+}
+
 var File_uzpif_oi_v1_session_proto protoreflect.FileDescriptor
 
 const file_uzpif_oi_v1_session_proto_rawDesc = "" +
@@ -2933,7 +3140,22 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\x05Fault\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x19\n" +
-	"\bretry_ms\x18\x03 \x01(\rR\aretryMs*6\n" +
+	"\bretry_ms\x18\x03 \x01(\rR\aretryMs\"'\n" +
+	"\rStatusRequest\x12\x16\n" +
+	"\x06series\x18\x01 \x01(\tR\x06series\"C\n" +
+	"\x12RelationshipStatus\x12-\n" +
+	"\aholders\x18\x01 \x03(\v2\x13.uzpif.oi.v1.HolderR\aholders\"\xe8\x01\n" +
+	"\x06Holder\x12\x16\n" +
+	"\x06series\x18\x01 \x01(\tR\x06series\x12\x1a\n" +
+	"\bconsumer\x18\x02 \x01(\tR\bconsumer\x12\x18\n" +
+	"\apurpose\x18\x03 \x01(\tR\apurpose\x12\x1f\n" +
+	"\vthird_party\x18\x04 \x01(\bR\n" +
+	"thirdParty\x12\x14\n" +
+	"\x05since\x18\x05 \x01(\x03R\x05since\x12\x12\n" +
+	"\x04last\x18\x06 \x01(\x03R\x04last\x12\x12\n" +
+	"\x04open\x18\a \x01(\bR\x04open\x12\x19\n" +
+	"\bto_purge\x18\b \x01(\rR\atoPurge\x12\x16\n" +
+	"\x06purged\x18\t \x01(\x03R\x06purged*6\n" +
 	"\x02Op\x12\x12\n" +
 	"\x0eOP_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -2944,10 +3166,11 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\x10DECISION_INCLUDE\x10\x01\x12\x13\n" +
 	"\x0fDECISION_UPDATE\x10\x02\x12\x13\n" +
 	"\x0fDECISION_DELETE\x10\x03\x12\x14\n" +
-	"\x10DECISION_EXCLUDE\x10\x042\x9d\x01\n" +
+	"\x10DECISION_EXCLUDE\x10\x042\xe4\x01\n" +
 	"\x10OutboundIndexing\x12E\n" +
 	"\aSession\x12\x1b.uzpif.oi.v1.PublisherFrame\x1a\x19.uzpif.oi.v1.IndexerFrame(\x010\x01\x12B\n" +
-	"\x06Revoke\x12\x19.uzpif.oi.v1.SignedObject\x1a\x1d.uzpif.oi.v1.AcknowledgementsB5Z3github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1;oiv1b\x06proto3"
+	"\x06Revoke\x12\x19.uzpif.oi.v1.SignedObject\x1a\x1d.uzpif.oi.v1.Acknowledgements\x12E\n" +
+	"\x06Status\x12\x1a.uzpif.oi.v1.StatusRequest\x1a\x1f.uzpif.oi.v1.RelationshipStatusB5Z3github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1;oiv1b\x06proto3"
 
 var (
 	file_uzpif_oi_v1_session_proto_rawDescOnce sync.Once
@@ -2962,43 +3185,46 @@ func file_uzpif_oi_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_uzpif_oi_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_uzpif_oi_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_uzpif_oi_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_uzpif_oi_v1_session_proto_goTypes = []any{
-	(Op)(0),                  // 0: uzpif.oi.v1.Op
-	(Decision)(0),            // 1: uzpif.oi.v1.Decision
-	(*PublisherFrame)(nil),   // 2: uzpif.oi.v1.PublisherFrame
-	(*IndexerFrame)(nil),     // 3: uzpif.oi.v1.IndexerFrame
-	(*SignedObject)(nil),     // 4: uzpif.oi.v1.SignedObject
-	(*Hello)(nil),            // 5: uzpif.oi.v1.Hello
-	(*Welcome)(nil),          // 6: uzpif.oi.v1.Welcome
-	(*Limits)(nil),           // 7: uzpif.oi.v1.Limits
-	(*SeriesSeen)(nil),       // 8: uzpif.oi.v1.SeriesSeen
-	(*Position)(nil),         // 9: uzpif.oi.v1.Position
-	(*Announce)(nil),         // 10: uzpif.oi.v1.Announce
-	(*SeriesSecret)(nil),     // 11: uzpif.oi.v1.SeriesSecret
-	(*AnnounceResult)(nil),   // 12: uzpif.oi.v1.AnnounceResult
-	(*Refusal)(nil),          // 13: uzpif.oi.v1.Refusal
-	(*CollectionState)(nil),  // 14: uzpif.oi.v1.CollectionState
-	(*Rebind)(nil),           // 15: uzpif.oi.v1.Rebind
-	(*Acknowledgements)(nil), // 16: uzpif.oi.v1.Acknowledgements
-	(*Acknowledged)(nil),     // 17: uzpif.oi.v1.Acknowledged
-	(*RangeRequest)(nil),     // 18: uzpif.oi.v1.RangeRequest
-	(*RangeAnswer)(nil),      // 19: uzpif.oi.v1.RangeAnswer
-	(*StateRow)(nil),         // 20: uzpif.oi.v1.StateRow
-	(*Probe)(nil),            // 21: uzpif.oi.v1.Probe
-	(*ProbeAnswer)(nil),      // 22: uzpif.oi.v1.ProbeAnswer
-	(*Batch)(nil),            // 23: uzpif.oi.v1.Batch
-	(*Chunk)(nil),            // 24: uzpif.oi.v1.Chunk
-	(*Items)(nil),            // 25: uzpif.oi.v1.Items
-	(*Item)(nil),             // 26: uzpif.oi.v1.Item
-	(*ReceiptRequest)(nil),   // 27: uzpif.oi.v1.ReceiptRequest
-	(*BatchResult)(nil),      // 28: uzpif.oi.v1.BatchResult
-	(*Committed)(nil),        // 29: uzpif.oi.v1.Committed
-	(*Path)(nil),             // 30: uzpif.oi.v1.Path
-	(*ItemRefusal)(nil),      // 31: uzpif.oi.v1.ItemRefusal
-	(*Heartbeat)(nil),        // 32: uzpif.oi.v1.Heartbeat
-	(*Drain)(nil),            // 33: uzpif.oi.v1.Drain
-	(*Fault)(nil),            // 34: uzpif.oi.v1.Fault
+	(Op)(0),                    // 0: uzpif.oi.v1.Op
+	(Decision)(0),              // 1: uzpif.oi.v1.Decision
+	(*PublisherFrame)(nil),     // 2: uzpif.oi.v1.PublisherFrame
+	(*IndexerFrame)(nil),       // 3: uzpif.oi.v1.IndexerFrame
+	(*SignedObject)(nil),       // 4: uzpif.oi.v1.SignedObject
+	(*Hello)(nil),              // 5: uzpif.oi.v1.Hello
+	(*Welcome)(nil),            // 6: uzpif.oi.v1.Welcome
+	(*Limits)(nil),             // 7: uzpif.oi.v1.Limits
+	(*SeriesSeen)(nil),         // 8: uzpif.oi.v1.SeriesSeen
+	(*Position)(nil),           // 9: uzpif.oi.v1.Position
+	(*Announce)(nil),           // 10: uzpif.oi.v1.Announce
+	(*SeriesSecret)(nil),       // 11: uzpif.oi.v1.SeriesSecret
+	(*AnnounceResult)(nil),     // 12: uzpif.oi.v1.AnnounceResult
+	(*Refusal)(nil),            // 13: uzpif.oi.v1.Refusal
+	(*CollectionState)(nil),    // 14: uzpif.oi.v1.CollectionState
+	(*Rebind)(nil),             // 15: uzpif.oi.v1.Rebind
+	(*Acknowledgements)(nil),   // 16: uzpif.oi.v1.Acknowledgements
+	(*Acknowledged)(nil),       // 17: uzpif.oi.v1.Acknowledged
+	(*RangeRequest)(nil),       // 18: uzpif.oi.v1.RangeRequest
+	(*RangeAnswer)(nil),        // 19: uzpif.oi.v1.RangeAnswer
+	(*StateRow)(nil),           // 20: uzpif.oi.v1.StateRow
+	(*Probe)(nil),              // 21: uzpif.oi.v1.Probe
+	(*ProbeAnswer)(nil),        // 22: uzpif.oi.v1.ProbeAnswer
+	(*Batch)(nil),              // 23: uzpif.oi.v1.Batch
+	(*Chunk)(nil),              // 24: uzpif.oi.v1.Chunk
+	(*Items)(nil),              // 25: uzpif.oi.v1.Items
+	(*Item)(nil),               // 26: uzpif.oi.v1.Item
+	(*ReceiptRequest)(nil),     // 27: uzpif.oi.v1.ReceiptRequest
+	(*BatchResult)(nil),        // 28: uzpif.oi.v1.BatchResult
+	(*Committed)(nil),          // 29: uzpif.oi.v1.Committed
+	(*Path)(nil),               // 30: uzpif.oi.v1.Path
+	(*ItemRefusal)(nil),        // 31: uzpif.oi.v1.ItemRefusal
+	(*Heartbeat)(nil),          // 32: uzpif.oi.v1.Heartbeat
+	(*Drain)(nil),              // 33: uzpif.oi.v1.Drain
+	(*Fault)(nil),              // 34: uzpif.oi.v1.Fault
+	(*StatusRequest)(nil),      // 35: uzpif.oi.v1.StatusRequest
+	(*RelationshipStatus)(nil), // 36: uzpif.oi.v1.RelationshipStatus
+	(*Holder)(nil),             // 37: uzpif.oi.v1.Holder
 }
 var file_uzpif_oi_v1_session_proto_depIdxs = []int32{
 	5,  // 0: uzpif.oi.v1.PublisherFrame.hello:type_name -> uzpif.oi.v1.Hello
@@ -3040,15 +3266,18 @@ var file_uzpif_oi_v1_session_proto_depIdxs = []int32{
 	29, // 36: uzpif.oi.v1.BatchResult.committed:type_name -> uzpif.oi.v1.Committed
 	30, // 37: uzpif.oi.v1.Committed.inclusion:type_name -> uzpif.oi.v1.Path
 	31, // 38: uzpif.oi.v1.Committed.refusals:type_name -> uzpif.oi.v1.ItemRefusal
-	2,  // 39: uzpif.oi.v1.OutboundIndexing.Session:input_type -> uzpif.oi.v1.PublisherFrame
-	4,  // 40: uzpif.oi.v1.OutboundIndexing.Revoke:input_type -> uzpif.oi.v1.SignedObject
-	3,  // 41: uzpif.oi.v1.OutboundIndexing.Session:output_type -> uzpif.oi.v1.IndexerFrame
-	16, // 42: uzpif.oi.v1.OutboundIndexing.Revoke:output_type -> uzpif.oi.v1.Acknowledgements
-	41, // [41:43] is the sub-list for method output_type
-	39, // [39:41] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	37, // 39: uzpif.oi.v1.RelationshipStatus.holders:type_name -> uzpif.oi.v1.Holder
+	2,  // 40: uzpif.oi.v1.OutboundIndexing.Session:input_type -> uzpif.oi.v1.PublisherFrame
+	4,  // 41: uzpif.oi.v1.OutboundIndexing.Revoke:input_type -> uzpif.oi.v1.SignedObject
+	35, // 42: uzpif.oi.v1.OutboundIndexing.Status:input_type -> uzpif.oi.v1.StatusRequest
+	3,  // 43: uzpif.oi.v1.OutboundIndexing.Session:output_type -> uzpif.oi.v1.IndexerFrame
+	16, // 44: uzpif.oi.v1.OutboundIndexing.Revoke:output_type -> uzpif.oi.v1.Acknowledgements
+	36, // 45: uzpif.oi.v1.OutboundIndexing.Status:output_type -> uzpif.oi.v1.RelationshipStatus
+	43, // [43:46] is the sub-list for method output_type
+	40, // [40:43] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_uzpif_oi_v1_session_proto_init() }
@@ -3086,7 +3315,7 @@ func file_uzpif_oi_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_uzpif_oi_v1_session_proto_rawDesc), len(file_uzpif_oi_v1_session_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   33,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

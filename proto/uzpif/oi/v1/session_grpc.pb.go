@@ -27,6 +27,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	OutboundIndexing_Session_FullMethodName = "/uzpif.oi.v1.OutboundIndexing/Session"
 	OutboundIndexing_Revoke_FullMethodName  = "/uzpif.oi.v1.OutboundIndexing/Revoke"
+	OutboundIndexing_Status_FullMethodName  = "/uzpif.oi.v1.OutboundIndexing/Status"
 )
 
 // OutboundIndexingClient is the client API for OutboundIndexing service.
@@ -41,6 +42,9 @@ type OutboundIndexingClient interface {
 	// Revoke takes one signed revocation and answers with what is acknowledged
 	// by then. It needs no session and no live grant.
 	Revoke(ctx context.Context, in *SignedObject, opts ...grpc.CallOption) (*Acknowledgements, error)
+	// Status tells a publisher to whom its pages were handed, and who of them has
+	// not said that what was to be dropped is gone.
+	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*RelationshipStatus, error)
 }
 
 type outboundIndexingClient struct {
@@ -74,6 +78,16 @@ func (c *outboundIndexingClient) Revoke(ctx context.Context, in *SignedObject, o
 	return out, nil
 }
 
+func (c *outboundIndexingClient) Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*RelationshipStatus, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RelationshipStatus)
+	err := c.cc.Invoke(ctx, OutboundIndexing_Status_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OutboundIndexingServer is the server API for OutboundIndexing service.
 // All implementations must embed UnimplementedOutboundIndexingServer
 // for forward compatibility.
@@ -86,6 +100,9 @@ type OutboundIndexingServer interface {
 	// Revoke takes one signed revocation and answers with what is acknowledged
 	// by then. It needs no session and no live grant.
 	Revoke(context.Context, *SignedObject) (*Acknowledgements, error)
+	// Status tells a publisher to whom its pages were handed, and who of them has
+	// not said that what was to be dropped is gone.
+	Status(context.Context, *StatusRequest) (*RelationshipStatus, error)
 	mustEmbedUnimplementedOutboundIndexingServer()
 }
 
@@ -101,6 +118,9 @@ func (UnimplementedOutboundIndexingServer) Session(grpc.BidiStreamingServer[Publ
 }
 func (UnimplementedOutboundIndexingServer) Revoke(context.Context, *SignedObject) (*Acknowledgements, error) {
 	return nil, status.Error(codes.Unimplemented, "method Revoke not implemented")
+}
+func (UnimplementedOutboundIndexingServer) Status(context.Context, *StatusRequest) (*RelationshipStatus, error) {
+	return nil, status.Error(codes.Unimplemented, "method Status not implemented")
 }
 func (UnimplementedOutboundIndexingServer) mustEmbedUnimplementedOutboundIndexingServer() {}
 func (UnimplementedOutboundIndexingServer) testEmbeddedByValue()                          {}
@@ -148,6 +168,24 @@ func _OutboundIndexing_Revoke_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OutboundIndexing_Status_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StatusRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OutboundIndexingServer).Status(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OutboundIndexing_Status_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OutboundIndexingServer).Status(ctx, req.(*StatusRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OutboundIndexing_ServiceDesc is the grpc.ServiceDesc for OutboundIndexing service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -158,6 +196,10 @@ var OutboundIndexing_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Revoke",
 			Handler:    _OutboundIndexing_Revoke_Handler,
+		},
+		{
+			MethodName: "Status",
+			Handler:    _OutboundIndexing_Status_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
