@@ -23,7 +23,7 @@ import (
 
 // Bounds of the transport.
 const (
-	maxMessage       = 1<<20 + 128<<10 // one chunk with its framing, or one announcement
+	maxMessage = 1<<20 + 128<<10 // one chunk with its framing, or one announcement
 	// window is how much of one connection may wait to be read. It is fixed, so
 	// that no pings go with each message to measure the line; see Publisher.
 	window           = 1 << 20

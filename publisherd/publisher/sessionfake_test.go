@@ -239,6 +239,10 @@ func (f *fakeIndexer) frame(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 // rows are all that is held, or those asked for with their URLs.
 func (f *fakeIndexer) rows(q *oiv1.RangeRequest) *oiv1.IndexerFrame {
 	a := &oiv1.RangeAnswer{Series: q.Series}
+	if len(q.Prefixes) > 0 {
+		a.Subtrees = f.subtrees(q.Prefixes)
+		return &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_RangeAnswer{RangeAnswer: a}}
+	}
 	for url, it := range f.pages {
 		row := &oiv1.StateRow{Hash: it.URLHash[:], Digest: it.Digest[:], Format: uint32(it.Format)}
 		if len(q.Hashes) > 0 {
