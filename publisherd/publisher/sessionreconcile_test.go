@@ -1,10 +1,12 @@
 package publisher
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/uzpif-oi/uzpif-oi/content/state"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
 )
 
 // subtrees is what the state of a fake indexer has at some places.
@@ -32,4 +34,25 @@ func (f *fakeIndexer) subtrees(prefixes []string) (all [][]byte) {
 		all = append(all, s.Append(nil))
 	}
 	return all
+}
+
+// rows are all that is held, or those asked for with their URLs.
+func (f *fakeIndexer) rows(q *oiv1.RangeRequest) *oiv1.IndexerFrame {
+	a := &oiv1.RangeAnswer{Series: q.Series}
+	if len(q.Prefixes) > 0 {
+		a.Subtrees = f.subtrees(q.Prefixes)
+		return &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_RangeAnswer{RangeAnswer: a}}
+	}
+	for url, it := range f.pages {
+		row := &oiv1.StateRow{Hash: it.URLHash[:], Digest: it.Digest[:], Format: uint32(it.Format)}
+		if len(q.Hashes) > 0 {
+			row.Url = url
+		}
+		asked := func(h []byte) bool { return bytes.Equal(h, row.Hash) }
+		if bytes.Compare(row.Hash, q.After) > 0 && (len(q.Hashes) == 0 || slices.ContainsFunc(q.Hashes, asked)) {
+			a.Rows = append(a.Rows, row)
+		}
+	}
+	slices.SortFunc(a.Rows, func(x, y *oiv1.StateRow) int { return bytes.Compare(x.Hash, y.Hash) })
+	return &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_RangeAnswer{RangeAnswer: a}}
 }
