@@ -36,10 +36,16 @@ func newPush(a *app) *cobra.Command {
 			if o.AllowMassDelete {
 				values.Set("mass-delete", "")
 			}
+			progress := cli.NewProgress(cmd.ErrOrStderr())
+			ctx := cmd.Context()
+			if !a.json {
+				ctx = publisher.WithProgress(ctx, func(p publisher.Progress) { progress.Show(stepOf(p)) })
+			}
 			results, err := ask(cmd.Context(), a, query[[]publisher.Result]{
 				method: http.MethodPost, path: "/push", values: values,
-				store: func(p *publisher.Publisher) ([]publisher.Result, error) { return p.Push(cmd.Context(), o) },
+				store: func(p *publisher.Publisher) ([]publisher.Result, error) { return p.Push(ctx, o) },
 			})
+			progress.Clear()
 			for _, r := range results {
 				if perr := a.printResult(cmd.OutOrStdout(), r); perr != nil {
 					return errors.Join(err, perr)
@@ -53,6 +59,15 @@ func newPush(a *app) *cobra.Command {
 	return c
 }
 
+// stepOf is a publisher's progress as people are shown it.
+func stepOf(p publisher.Progress) cli.Step {
+	what := "push "
+	if p.Scan {
+		what = "scan "
+	}
+	return cli.Step{What: what + p.Collection, Done: p.Done, Total: p.Total, Octets: p.Octets}
+}
+
 func (a *app) printResult(w io.Writer, r publisher.Result) error {
 	if a.json {
 		return cli.PrintJSON(w, r)
@@ -60,8 +75,8 @@ func (a *app) printResult(w io.Writer, r publisher.Result) error {
 	if r.Withheld > 0 {
 		fmt.Fprintf(w, "%s, collection %s: %d pages are withheld by what they say of themselves; source scan names them\n", r.Indexer, r.Collection, r.Withheld)
 	}
-	fmt.Fprintf(w, "%s, collection %s: %d sent, %d deleted, %d unchanged, %d refused, %d files skipped; %.2f s, %d octets out, %d in\n",
-		r.Indexer, r.Collection, r.Sent, r.Deleted, r.Unchanged, len(r.Refused), len(r.Skipped), r.Seconds, r.WireOut, r.WireIn)
+	fmt.Fprintf(w, "%s, collection %s: %d sent, %d deleted, %d unchanged, %d refused, %d files skipped; %.2f s, %d octets out, %d in, of them %d for the handshake\n",
+		r.Indexer, r.Collection, r.Sent, r.Deleted, r.Unchanged, len(r.Refused), len(r.Skipped), r.Seconds, r.WireOut, r.WireIn, r.Handshake)
 	for _, x := range r.Receipts {
 		fmt.Fprintf(w, "  receipt %s\n", x)
 	}

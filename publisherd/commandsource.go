@@ -90,9 +90,16 @@ func newSourceScan(a *app) *cobra.Command {
 				return err
 			}
 			out := cmd.OutOrStdout()
+			// Pages that go to a terminal are progress enough.
+			progress, octets, pages := cli.NewProgress(cmd.ErrOrStderr()), int64(0), int64(0)
+			quiet := a.json || cli.IsTerminal(out)
 			sum, err := s.Scan(cmd.Context(), a.dir, func(l publisher.ScanLine) error {
+				pages, octets = pages+1, octets+int64(l.Size)
 				if a.json {
 					return cli.PrintJSON(out, l)
+				}
+				if !quiet {
+					progress.Show(cli.Step{What: "scan " + s.Name, Done: pages, Octets: octets})
 				}
 				fmt.Fprintf(out, "%s\t%s\t%d\t%s\n", l.URL, l.Format, l.Size, l.Title)
 				for _, w := range l.Warnings {
@@ -100,6 +107,7 @@ func newSourceScan(a *app) *cobra.Command {
 				}
 				return nil
 			})
+			progress.Clear()
 			if err != nil {
 				return err
 			}

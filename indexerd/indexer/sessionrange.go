@@ -3,6 +3,7 @@ package indexer
 import (
 	"context"
 
+	"github.com/uzpif-oi/uzpif-oi/content/state"
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
@@ -13,6 +14,7 @@ const (
 	rangeRows   = 3000
 	rangeHashes = 1024
 	rangeBytes  = 256 << 10
+	rangePlaces = 192 // of up to state.MaxSubtree octets each
 )
 
 // rangeRequest tells the publisher what is held of one of its own series, so
@@ -22,12 +24,14 @@ func (s *session) rangeRequest(ctx context.Context, f *oiv1.RangeRequest) error 
 	switch {
 	case h == nil:
 		return refuse(grants.ErrNoGrant, "series %.80q was not announced in this session", f.Series)
-	case len(f.Hashes) > rangeHashes, len(f.After) != 0 && len(f.After) != 32:
-		return refuse(grants.ErrOversize, "a request for %d rows", len(f.Hashes))
+	case len(f.Hashes) > rangeHashes, len(f.Prefixes) > rangePlaces, len(f.After) != 0 && len(f.After) != 32:
+		return refuse(grants.ErrOversize, "a request for %d rows at %d places", len(f.Hashes), len(f.Prefixes))
 	}
 	answer := &oiv1.RangeAnswer{Series: f.Series}
 	var err error
-	if len(f.Hashes) > 0 {
+	if len(f.Prefixes) > 0 {
+		err = s.subtrees(h.rec.SID, f.Prefixes, answer)
+	} else if len(f.Hashes) > 0 {
 		err = s.namedRows(h.rec.SID, f.Hashes, answer)
 	} else {
 		err = s.nextRows(h.rec.SID, f.After, answer)
@@ -36,6 +40,27 @@ func (s *session) rangeRequest(ctx context.Context, f *oiv1.RangeRequest) error 
 		return err
 	}
 	return s.link.Send(ctx, &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_RangeAnswer{RangeAnswer: answer}})
+}
+
+// subtrees shows what the state tree has at some places.
+func (s *session) subtrees(sid uint32, prefixes []string, answer *oiv1.RangeAnswer) error {
+	snapshot, err := s.x.store.Snapshot()
+	if err != nil {
+		return err
+	}
+	defer snapshot.Close()
+	for _, p := range prefixes {
+		at, err := state.ParsePrefix(p)
+		if err != nil {
+			return refuse(grants.ErrMalformed, "%v", err)
+		}
+		t, err := stateTree(sid).Subtree(snapshot, at)
+		if err != nil {
+			return err
+		}
+		answer.Subtrees = append(answer.Subtrees, t.Append(nil))
+	}
+	return nil
 }
 
 // nextRows lists the rows behind after.

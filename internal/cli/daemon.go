@@ -16,13 +16,12 @@ import (
 
 	"github.com/spf13/viper"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/term"
 )
 
 // NewLogger writes text to a terminal and JSON elsewhere.
 func NewLogger(w io.Writer, level slog.Leveler) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if IsTerminal(w) {
 		return slog.New(slog.NewTextHandler(w, o))
 	}
 	return slog.New(slog.NewJSONHandler(w, o))

@@ -92,12 +92,13 @@ var claimLies = []lie{
 	}), isAnnounced), refusedCode, `refused`, ""},
 }
 
-// forgets makes an indexer claim that it never answered, so that the publisher
-// asks for its rows, and lies about these.
+// forgets makes an indexer claim that it holds something else under no receipt,
+// so that the publisher asks for its state, and lies about that.
 func forgets(change func(a *oiv1.RangeAnswer)) func(*lyingIndexer, *oiv1.IndexerFrame) []*oiv1.IndexerFrame {
 	return func(_ *lyingIndexer, f *oiv1.IndexerFrame) []*oiv1.IndexerFrame {
 		if r := f.GetAnnounceResult(); r != nil {
 			r.Collections[0].Receipt = make([]byte, 32)
+			r.Collections[0].StateRoot[0] ^= 1
 		}
 		if a := f.GetRangeAnswer(); a != nil {
 			change(a)
@@ -106,18 +107,28 @@ func forgets(change func(a *oiv1.RangeAnswer)) func(*lyingIndexer, *oiv1.Indexer
 	}
 }
 
+// leaf is how long a page's leaf is in an answer.
+const leaf = 32 + 32 + 1
+
 var rowLies = []lie{
-	{"rows that are not sorted", forgets(func(a *oiv1.RangeAnswer) { a.Rows[0], a.Rows[1] = a.Rows[1], a.Rows[0] }), failed, "malformed or out of order", "protocol"},
-	{"a row twice", forgets(func(a *oiv1.RangeAnswer) { a.Rows = append(a.Rows, a.Rows[len(a.Rows)-1]) }), failed, "malformed or out of order", "protocol"},
-	{"a row with a short hash", forgets(func(a *oiv1.RangeAnswer) { a.Rows[0].Hash = a.Rows[0].Hash[:31] }), failed, "malformed or out of order", "protocol"},
-	{"another digest of a page", forgets(func(a *oiv1.RangeAnswer) { a.Rows[0].Digest[0] ^= 1 }), failed, "do not make the state root", "protocol"},
-	{"a row less", forgets(func(a *oiv1.RangeAnswer) { a.Rows = a.Rows[1:] }), failed, "do not make the state root", "protocol"},
-	{"rows of another series", forgets(func(a *oiv1.RangeAnswer) { a.Series = "another" }), failed, "something else than the rows", "protocol"},
-	{"the same rows without end", forgets(func(a *oiv1.RangeAnswer) {
-		a.Rows, a.More = []*oiv1.StateRow{{Hash: make([]byte, 32), Digest: make([]byte, 32)}}, true
-		a.Rows[0].Hash[0] = 1
+	{"leaves that are not sorted", forgets(func(a *oiv1.RangeAnswer) {
+		b := a.Subtrees[0]
+		a.Subtrees[0] = slices.Concat(b[:1], b[1+leaf:1+2*leaf], b[1:1+leaf])
 	}), failed, "out of order", "protocol"},
-	{"no rows without end", forgets(func(a *oiv1.RangeAnswer) { a.Rows, a.More = nil, true }), failed, "empty answer that says that more", "protocol"},
+	{"a leaf twice", forgets(func(a *oiv1.RangeAnswer) {
+		a.Subtrees[0] = append(a.Subtrees[0], a.Subtrees[0][len(a.Subtrees[0])-leaf:]...)
+	}), failed, "out of order", "protocol"},
+	{"a leaf that is cut short", forgets(func(a *oiv1.RangeAnswer) { a.Subtrees[0] = a.Subtrees[0][:leaf] }), failed, "a bucket of", "protocol"},
+	{"more leaves than a bucket has", forgets(func(a *oiv1.RangeAnswer) { a.Subtrees[0] = make([]byte, 1+17*leaf) }), failed, "a subtree of", "protocol"},
+	{"another digest of a page", forgets(func(a *oiv1.RangeAnswer) { a.Subtrees[0][1+32] ^= 1 }), failed, "do not make the state root", "protocol"},
+	{"a page less", forgets(func(a *oiv1.RangeAnswer) { a.Subtrees[0] = a.Subtrees[0][:1+leaf] }), failed, "do not make the state root", "protocol"},
+	{"nothing at all", forgets(func(a *oiv1.RangeAnswer) { a.Subtrees[0] = nil }), failed, "a subtree of", "protocol"},
+	{"a node of fewer pages than make one", forgets(func(a *oiv1.RangeAnswer) {
+		a.Subtrees[0] = slices.Concat([]byte{1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9}, make([]byte, 31), []byte{1})
+	}), failed, "node of 9 leaves", "protocol"},
+	{"the state of another series", forgets(func(a *oiv1.RangeAnswer) { a.Series = "another" }), failed, "something else than the rows", "protocol"},
+	{"more places than were asked for", forgets(func(a *oiv1.RangeAnswer) { a.Subtrees = append(a.Subtrees, a.Subtrees[0]) }), failed, "were asked for", "protocol"},
+	{"no place", forgets(func(a *oiv1.RangeAnswer) { a.Subtrees = nil }), failed, "were asked for", "protocol"},
 	{"a page of somebody else", strangers("https://victim.test/", "https://victim.test/"), failed, "of no origin that was granted", "protocol"},
 	{"a page by a wrong name", strangers(pair.Origin+"/never.html", pair.Origin+"/else.html"), failed, "does not belong to the row", "protocol"},
 }
@@ -132,11 +143,11 @@ func strangers(url, name string) func(*lyingIndexer, *oiv1.IndexerFrame) []*oiv1
 			r.Collections[0].Receipt, r.Collections[0].StateRoot = make([]byte, 32), rootOfRow(row)
 		}
 		if a := f.GetRangeAnswer(); a != nil {
-			named := &oiv1.StateRow{Hash: row.Hash, Digest: row.Digest, Format: row.Format}
-			if len(a.Rows) == 0 { // asked for by its hash, and not held
-				named.Url = name
+			if len(a.Subtrees) > 0 {
+				a.Subtrees[0] = slices.Concat([]byte{0}, row.Hash, row.Digest, []byte{byte(row.Format)})
+			} else { // asked for by its hash, and not held
+				a.Rows, a.More = []*oiv1.StateRow{{Hash: row.Hash, Digest: row.Digest, Format: row.Format, Url: name}}, false
 			}
-			a.Rows, a.More = []*oiv1.StateRow{named}, false
 		}
 		return []*oiv1.IndexerFrame{f}
 	}

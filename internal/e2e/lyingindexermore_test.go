@@ -46,12 +46,13 @@ func unshown(t *testing.T, bin string) {
 					tt.lie(a)
 				}
 			})})
+			x.Write(0, tt.name) // who brings something asks
 			results, errs, code := x.push()
 			x.l.tell(nil)
 			if code != tt.code || !strings.Contains(errs, tt.says) {
 				t.Errorf("exit %d: %s", code, errs)
 			}
-			if r := results[liesName]; tt.once && (r.Sent != 1 || len(r.Unshown) != 1 || r.Probes != 2) {
+			if r := results[liesName]; tt.once && (r.Sent != 2 || len(r.Unshown) != 1 || r.Probes != 2) {
 				t.Errorf("%+v", r)
 			}
 			if line, _ := x.standing(liesName); line.Alarm == nil || line.Alarm.Reason != "probe" && line.Alarm.Reason != "protocol" || line.Pages != 4 {

@@ -191,6 +191,9 @@ func (w *writer) greet(l *line) (*oiv1.Welcome, error) {
 	if welcome == nil {
 		return nil, violated("no welcome but %v", f)
 	}
+	if len(welcome.Note) == 0 {
+		welcome.Note = w.note
+	}
 	tree, err := evaluate.Grow(w.tree, welcome.Note, w.indexer.Log.VKey, w.indexer.Log.Origin, path(welcome.Consistency))
 	if err != nil || tree.Size < w.tree.Size {
 		return nil, violated("the log of Welcome (%d entries) does not go on from %d: %w", tree.Size, w.tree.Size, err)

@@ -70,7 +70,9 @@ type scanner struct {
 	// says that a session went beyond it.
 	revision  uint64
 	disturbed bool
-	stated    bool // keep was called
+	stated    bool   // keep was called
+	octets    int64  // payload of all pages that were read
+	tell      func() // how far it is; may be nil
 }
 
 type located struct {
@@ -100,6 +102,9 @@ func (s *scanner) run(ctx context.Context) (ScanReport, error) {
 	pages, err := s.readPages(ctx, snapshot, known, fresh)
 	if err != nil {
 		return s.report, err
+	}
+	s.tell = func() {
+		tell(ctx, Progress{Scan: true, Collection: s.journal.coll, Done: int64(s.report.Pages), Total: int64(h.Pages), Octets: s.octets})
 	}
 	if err := s.merge(pages, rows); errors.Is(err, content.ErrUnchanged) {
 		s.report.Pages, s.report.Unchanged = int(h.Pages), true
@@ -201,6 +206,10 @@ func (s *scanner) merge(pages iter.Seq2[content.Page, error], rows func() (locat
 // is what was known of its location.
 func (s *scanner) take(p content.Page, old located) error {
 	s.report.Pages++
+	s.octets += int64(len(p.Payload))
+	if s.tell != nil {
+		s.tell()
+	}
 	if p.Unread {
 		return nil
 	}

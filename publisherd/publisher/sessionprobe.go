@@ -52,8 +52,9 @@ type lastProbe struct {
 // brought nothing: two probes cost half as much as the whole of it. A clock that
 // was moved back lets none be passed over.
 func (s *session) rested(a agreement, report *Result) (bool, error) {
-	if len(report.Receipts) > 0 {
-		return false, nil
+	alarm, err := s.p.alarm(a.rel)
+	if err != nil || alarm != nil || len(report.Receipts) > 0 {
+		return false, err
 	}
 	var last lastProbe
 	found, err := durable.ReadJSON(s.p.store, rowKey('A', a.rel.Series, 'q'), &last)

@@ -98,6 +98,10 @@ func (s *session) deliver(ctx context.Context, a agreement, c cursor, d *drafter
 	drafts := make(chan *draft)
 	group, ctx := errgroup.WithContext(ctx)
 	from, spent := c.Seen, false
+	told := func(done uint64) {
+		tell(ctx, Progress{Collection: a.rel.Collection, Done: int64(done) - int64(from), Total: int64(d.target) - int64(from), Octets: s.wire.out.Load()})
+	}
+	told(from)
 	group.Go(func() error { return d.run(ctx, from, drafts) })
 	group.Go(func() error {
 		for dr := range drafts {
@@ -111,6 +115,7 @@ func (s *session) deliver(ctx context.Context, a agreement, c cursor, d *drafter
 			if c, err = s.deliverOne(ctx, a, c, dr, report); err != nil {
 				return err
 			}
+			told(max(from, min(dr.through, d.target)))
 			if dr.alone != nil {
 				d.giveBack()
 			}

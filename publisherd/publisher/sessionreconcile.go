@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -20,36 +21,42 @@ import (
 const maxState = 50_000_000
 
 // reconcile begins anew with an indexer whose records and ours contradict one
-// another, because a folder of one side was lost or restored: it takes over
-// what the indexer says that it holds, proven by the state root, and opens a
-// new journal epoch for the series, in which only the differences are sent.
+// another, because a folder of one side was lost or restored: it follows the two
+// state trees down to the pages that differ, takes over what the indexer holds of
+// those, and opens a new journal epoch for the series, in which only the
+// differences are sent.
 //
-// The rows are put aside until they have proven to be what was announced: what
+// Each answer has to hash to what the one above it said, up to the state root
+// that was announced. Differences are put aside until all of them are known: what
 // an indexer only claims moves nothing here. Then the cursor is emptied, durably,
-// before the first row is taken over, and set after the last: a crash in between
+// before the first is taken over, and set after the last: a crash in between
 // begins the reconciliation again.
 func (s *session) reconcile(ctx context.Context, a agreement, j journal) (cursor, error) {
 	held := s.held[a.rel.Series]
 	s.p.log.Warn("reconciling", "indexer", s.name(), "collection", a.rel.Collection, "held_revision", held.Revision)
-	aside := a.aside()
-	if err := a.drop(aside); err != nil {
+	if err := a.drop(); err != nil {
 		return cursor{}, err
 	}
-	if err := s.takeState(ctx, a, aside); err != nil {
+	if err := a.guess(j); err != nil {
 		return cursor{}, err
 	}
-	root, n, err := aside.Root(s.p.store)
+	if err := s.takeState(ctx, a); errors.Is(err, state.ErrCorrupt) {
+		return cursor{}, errors.Join(err, a.clear()) // the next push guesses
+	} else if err != nil {
+		return cursor{}, err
+	}
+	if err := s.nameStrangers(ctx, a, j); err != nil {
+		return cursor{}, err
+	}
+	if err := a.takeOver(); err != nil {
+		return cursor{}, err
+	}
+	root, n, err := a.tree().Root(s.p.store)
 	if err != nil {
 		return cursor{}, err
 	}
-	if len(held.StateRoot) != 32 || envelope.Hash(held.StateRoot) != root {
-		return cursor{}, s.violation("the rows of series %s do not make the state root that was announced", a.rel.Series)
-	}
-	if err := s.nameStrangers(ctx, a, aside, j); err != nil {
-		return cursor{}, err
-	}
-	if err := a.takeOver(aside); err != nil {
-		return cursor{}, err
+	if string(held.StateRoot) != string(root[:]) && len(held.StateRoot)+int(n) != 0 {
+		return cursor{}, errors.Join(a.clear(), fmt.Errorf("the state of series %s is damaged here; the next push begins it anew", a.rel.Series))
 	}
 	epoch, err := newJournalEpoch()
 	if err != nil {
@@ -64,30 +71,28 @@ func (a agreement) clear() error {
 	b := a.store.NewBatch()
 	defer b.Close()
 	lo, hi := a.tree().Bounds()
-	err := errors.Join(
-		b.DeleteRange(lo, hi),
-		b.Delete(rowKey('A', a.rel.Series, 'b')),
-		durable.WriteJSON(b, rowKey('A', a.rel.Series, 'c'), cursor{Reconciling: true}),
-	)
-	if err != nil {
+	if err := errors.Join(b.DeleteRange(lo, hi), a.empty(b)); err != nil {
 		return err
 	}
 	return b.Commit()
 }
 
-// aside is where the rows of an indexer's state wait for their proof.
-func (a agreement) aside() state.Tree { return state.New(rowKey('A', a.rel.Series, 't')) }
-
-func (a agreement) drop(t state.Tree) error {
-	b := a.store.NewBatch()
-	defer b.Close()
-	lo, hi := t.Bounds()
-	return errors.Join(b.DeleteRange(lo, hi), b.Commit())
+// empty empties the cursor.
+func (a agreement) empty(b *durable.Batch) error {
+	return errors.Join(
+		b.Delete(rowKey('A', a.rel.Series, 'b')),
+		durable.WriteJSON(b, rowKey('A', a.rel.Series, 'c'), cursor{Reconciling: true}),
+	)
 }
 
-// takeOver makes the rows that were put aside the state of the agreement.
-func (a agreement) takeOver(aside state.Tree) error {
-	if err := a.clear(); err != nil {
+// reconcileStep is how many pages of a state are written at once.
+const reconcileStep = 4096
+
+// guess makes, of a state that was lost, what the indexer should hold if nothing
+// has changed since: the fewer pages differ from it, the fewer have to be asked
+// for. It is our own word on our own pages, so the cursor is emptied with it.
+func (a agreement) guess(j journal) error {
+	if _, n, err := a.tree().Root(a.store); err != nil || n > 0 {
 		return err
 	}
 	snapshot, err := a.store.Snapshot()
@@ -95,63 +100,208 @@ func (a agreement) takeOver(aside state.Tree) error {
 		return err
 	}
 	defer snapshot.Close()
-	const step = 4096
-	items := make([]state.Item, 0, step)
-	for it, err := range aside.LeavesAfter(snapshot, nil) {
+	var items []state.Item
+	lo := rowKey('J', j.coll, 'h')
+	for kv, err := range snapshot.Scan(lo, durable.PrefixEnd(lo)) {
 		if err != nil {
 			return err
 		}
-		if items = append(items, it); len(items) == step {
-			if err := a.addState(a.tree(), items); err != nil {
+		h := [32]byte(kv.Key[len(lo):])
+		row, ok, err := j.page(snapshot, h)
+		if err != nil {
+			return err
+		}
+		if !ok || row.Deleted || a.rel.Match(row.URL) != nil || row.denies(a.rel.Pair.Grant.Body.Purposes) {
+			continue
+		}
+		items = append(items, state.Item{URLHash: h, Digest: row.Digest, Format: row.Format})
+		if len(items) == reconcileStep {
+			if err := a.addState(items); err != nil {
 				return err
 			}
 			items = items[:0]
 		}
 	}
-	return errors.Join(a.addState(a.tree(), items), a.drop(aside))
+	return a.addState(items)
 }
 
-// takeState fetches all rows of the indexer's state into a tree, in bounded
-// answers.
-func (s *session) takeState(ctx context.Context, a agreement, into state.Tree) error {
-	var after []byte
-	var n uint64
-	for {
-		answer, err := s.rangeOf(ctx, &oiv1.RangeRequest{Series: a.rel.Series, After: after})
-		if err != nil {
+// asideKeys are where differences wait until all are known: for each page, by the
+// hash of its URL, digest and format as the indexer has them, or nothing.
+func (a agreement) asideKeys() (lo, hi []byte) {
+	lo = rowKey('A', a.rel.Series, 't')
+	return lo, durable.PrefixEnd(lo)
+}
+
+func (a agreement) drop() error {
+	b := a.store.NewBatch()
+	defer b.Close()
+	lo, hi := a.asideKeys()
+	return errors.Join(b.DeleteRange(lo, hi), b.Commit())
+}
+
+// putAside writes differences down.
+func (a agreement) putAside(items []state.Item) error {
+	b := a.store.NewBatch()
+	defer b.Close()
+	lo, _ := a.asideKeys()
+	for _, it := range items {
+		var value []byte
+		if !it.Deleted {
+			value = append(it.Digest[:], it.Format)
+		}
+		if err := b.Set(append(bytes.Clone(lo), it.URLHash[:]...), value); err != nil {
 			return err
 		}
-		items := make([]state.Item, len(answer.Rows))
-		for i, r := range answer.Rows {
-			if len(r.Hash) != 32 || len(r.Digest) != 32 || r.Format > 255 || bytes.Compare(after, r.Hash) >= 0 {
-				return s.violation("a row of series %s that is malformed or out of order", a.rel.Series)
+	}
+	return b.Commit()
+}
+
+// differences yields what was put aside, by ascending hash.
+func (a agreement) differences(r durable.Reader) iter.Seq2[state.Item, error] {
+	lo, hi := a.asideKeys()
+	return func(yield func(state.Item, error) bool) {
+		for kv, err := range r.Scan(lo, hi) {
+			if err != nil {
+				yield(state.Item{}, err)
+				return
 			}
-			after = r.Hash
-			items[i] = state.Item{URLHash: [32]byte(r.Hash), Digest: [32]byte(r.Digest), Format: uint8(r.Format)}
-		}
-		if n += uint64(len(items)); n > maxState {
-			return s.violation("more than %d rows of one series", maxState)
-		}
-		if err := a.addState(into, items); err != nil {
-			return err
-		}
-		if !answer.More {
-			return nil
-		}
-		if len(items) == 0 {
-			return s.violation("an empty answer that says that more follows")
+			it := state.Item{URLHash: [32]byte(kv.Key[len(lo):]), Deleted: len(kv.Value) == 0}
+			if !it.Deleted {
+				it.Digest, it.Format = [32]byte(kv.Value[:32]), kv.Value[32]
+			}
+			if !yield(it, nil) {
+				return
+			}
 		}
 	}
 }
 
-func (a agreement) addState(t state.Tree, items []state.Item) error {
+// takeOver makes the differences part of the state of the agreement.
+func (a agreement) takeOver() error {
+	snapshot, err := a.store.Snapshot()
+	if err != nil {
+		return err
+	}
+	defer snapshot.Close()
+	var items []state.Item
+	for it, err := range a.differences(snapshot) {
+		if err != nil {
+			return err
+		}
+		if items = append(items, it); len(items) == reconcileStep {
+			if err := a.addState(items); err != nil {
+				return err
+			}
+			items = items[:0]
+		}
+	}
+	return errors.Join(a.addState(items), a.drop())
+}
+
+// askedPlaces is for how many places of a tree is asked at once.
+const askedPlaces = 192
+
+// takeState follows the trees down and puts aside where they differ. Those
+// furthest down are asked for first, so that no more than 16 times askedPlaces
+// for each level wait.
+func (s *session) takeState(ctx context.Context, a agreement) error {
+	held := s.held[a.rel.Series]
+	root, count, err := a.tree().Root(s.p.store)
+	if err != nil || string(root[:]) == string(held.StateRoot) {
+		return err
+	}
+	snapshot, err := s.p.store.Snapshot()
+	if err != nil {
+		return err
+	}
+	defer snapshot.Close()
+	t := taking{a: a, left: maxState + count}
+	waiting := []state.Below{{}}
+	if len(held.StateRoot) == len(root) {
+		waiting[0].Hash = envelope.Hash(held.StateRoot)
+	}
+	for len(waiting) > 0 {
+		n := max(0, len(waiting)-askedPlaces)
+		ask := slices.Clone(waiting[n:])
+		waiting = waiting[:n]
+		shown, err := s.subtreesAt(ctx, a.rel.Series, ask)
+		if err != nil {
+			return err
+		}
+		for _, x := range shown {
+			below, err := a.tree().Compare(snapshot, x, t.differ)
+			if errors.Is(err, errTooMany) {
+				return s.violation("more than %d rows of one series", maxState)
+			}
+			if err != nil {
+				return err
+			}
+			waiting = append(waiting, below...)
+		}
+	}
+	return a.putAside(t.items)
+}
+
+// taking gathers differences.
+type taking struct {
+	a     agreement
+	items []state.Item
+	left  uint64 // how many more there may be
+}
+
+var errTooMany = errors.New("too many differences")
+
+func (t *taking) differ(it state.Item) error {
+	if t.left == 0 {
+		return errTooMany
+	}
+	t.left--
+	if t.items = append(t.items, it); len(t.items) < reconcileStep {
+		return nil
+	}
+	err := t.a.putAside(t.items)
+	t.items = t.items[:0]
+	return err
+}
+
+// subtreesAt asks what the indexer's tree has at some places. What comes is
+// proven by the hashes that are known of it.
+func (s *session) subtreesAt(ctx context.Context, series string, ask []state.Below) ([]state.Subtree, error) {
+	q := &oiv1.RangeRequest{Series: series}
+	for _, x := range ask {
+		q.Prefixes = append(q.Prefixes, x.At.String())
+	}
+	answer, err := s.rangeOf(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if len(answer.Subtrees) != len(ask) {
+		return nil, s.violation("%d subtrees of series %s, %d were asked for", len(answer.Subtrees), series, len(ask))
+	}
+	all := make([]state.Subtree, len(ask))
+	for i, b := range answer.Subtrees {
+		if all[i], err = state.ParseSubtree(ask[i].At, b); err != nil {
+			return nil, s.violation("the state of series %s: %v", series, err)
+		}
+		if all[i].Child().Hash != ask[i].Hash {
+			return nil, s.violation("the rows of series %s at %q do not make the state root that was announced", series, ask[i].At)
+		}
+	}
+	return all, nil
+}
+
+// addState changes the state, and empties the cursor with it.
+func (a agreement) addState(items []state.Item) error {
 	b := a.store.NewBatch()
 	defer b.Close()
-	plan, err := t.Plan(b, items)
+	plan, err := a.tree().Plan(b, items)
 	if err != nil {
 		return err
 	}
 	if err := plan.Apply(b); err != nil {
+		return err
+	}
+	if err := a.empty(b); err != nil {
 		return err
 	}
 	return b.Commit()
@@ -175,7 +325,7 @@ func (s *session) rangeOf(ctx context.Context, q *oiv1.RangeRequest) (*oiv1.Rang
 // nameStrangers gives each page that the indexer holds and the journal does
 // not know a tombstone in the journal, so that it will be deleted. Only for
 // these the URL is asked for.
-func (s *session) nameStrangers(ctx context.Context, a agreement, rows state.Tree, j journal) error {
+func (s *session) nameStrangers(ctx context.Context, a agreement, j journal) error {
 	var unknown [][]byte
 	ask := func() error {
 		for len(unknown) > 0 {
@@ -192,9 +342,12 @@ func (s *session) nameStrangers(ctx context.Context, a agreement, rows state.Tre
 		return err
 	}
 	defer snapshot.Close()
-	for it, err := range rows.LeavesAfter(snapshot, nil) {
+	for it, err := range a.differences(snapshot) {
 		if err != nil {
 			return err
+		}
+		if it.Deleted {
+			continue
 		}
 		_, err := snapshot.Get(rowKey('J', j.coll, 'h', it.URLHash[:]))
 		if err == nil {

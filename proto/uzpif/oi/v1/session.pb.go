@@ -1626,7 +1626,10 @@ type RangeRequest struct {
 	// after is a SHA-256 of a URL; empty begins at the first row.
 	After []byte `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
 	// hashes are at most 1024 SHA-256 of URLs.
-	Hashes        [][]byte `protobuf:"bytes,3,rep,name=hashes,proto3" json:"hashes,omitempty"`
+	Hashes [][]byte `protobuf:"bytes,3,rep,name=hashes,proto3" json:"hashes,omitempty"`
+	// prefixes are at most 192 places in the state tree, as lower-case hex digits,
+	// one for each nibble; "" is all of it.
+	Prefixes      []string `protobuf:"bytes,4,rep,name=prefixes,proto3" json:"prefixes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1682,13 +1685,24 @@ func (x *RangeRequest) GetHashes() [][]byte {
 	return nil
 }
 
+func (x *RangeRequest) GetPrefixes() []string {
+	if x != nil {
+		return x.Prefixes
+	}
+	return nil
+}
+
 // RangeAnswer holds rows by ascending hash, at most 256 KiB of them.
 type RangeAnswer struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Series string                 `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`
 	Rows   []*StateRow            `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
 	// more is set when rows follow behind the last one.
-	More          bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	More bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	// subtrees answer prefixes, one each: 01 and the row of a node, mask(2) and for
+	// each bit set, lowest first, count(8) hash(32); or 00 and up to 16 leaves of
+	// h(32) digest(32) format(1), by ascending h.
+	Subtrees      [][]byte `protobuf:"bytes,4,rep,name=subtrees,proto3" json:"subtrees,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1742,6 +1756,13 @@ func (x *RangeAnswer) GetMore() bool {
 		return x.More
 	}
 	return false
+}
+
+func (x *RangeAnswer) GetSubtrees() [][]byte {
+	if x != nil {
+		return x.Subtrees
+	}
+	return nil
 }
 
 // StateRow is one page of the indexer's state.
@@ -3060,15 +3081,17 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\x05 \x01(\fR\n" +
 	"checkpoint\x12\x12\n" +
-	"\x04note\x18\x06 \x01(\fR\x04note\"T\n" +
+	"\x04note\x18\x06 \x01(\fR\x04note\"p\n" +
 	"\fRangeRequest\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\fR\x05after\x12\x16\n" +
-	"\x06hashes\x18\x03 \x03(\fR\x06hashes\"d\n" +
+	"\x06hashes\x18\x03 \x03(\fR\x06hashes\x12\x1a\n" +
+	"\bprefixes\x18\x04 \x03(\tR\bprefixes\"\x80\x01\n" +
 	"\vRangeAnswer\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12)\n" +
 	"\x04rows\x18\x02 \x03(\v2\x15.uzpif.oi.v1.StateRowR\x04rows\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more\"`\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\x12\x1a\n" +
+	"\bsubtrees\x18\x04 \x03(\fR\bsubtrees\"`\n" +
 	"\bStateRow\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x16\n" +

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// How often progress is shown: a bar that is drawn over, or a line.
+const (
+	barEvery  = 200 * time.Millisecond
+	lineEvery = 10 * time.Second
+	barWidth  = 24
+)
+
+// A Step is how far a long command has come. Total is 0 if nobody knows it, and
+// Octets what has been read or, of a push, written to the connection.
+type Step struct {
+	What        string
+	Done, Total int64
+	Octets      int64
+}
+
+// A Progress shows steps: on a terminal as one line that is drawn over, elsewhere
+// as a line now and then, and not at all if a command is done soon. It belongs to
+// one goroutine.
+type Progress struct {
+	w        io.Writer
+	terminal bool
+	now      func() time.Time
+
+	what  string // of the step that is shown
+	first Step   // when what began
+	began time.Time
+	shown time.Time
+	drawn int // columns that are drawn over
+}
+
+// NewProgress makes one that writes to w.
+func NewProgress(w io.Writer) *Progress {
+	return &Progress{w: w, terminal: IsTerminal(w), now: time.Now}
+}
+
+// IsTerminal reports whether somebody reads what is written to w as it comes.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Show shows a step, unless another was shown a moment ago.
+func (p *Progress) Show(s Step) {
+	now := p.now()
+	if s.What != p.what {
+		p.Clear()
+		p.what, p.first, p.began, p.shown = s.What, s, now, now
+		return
+	}
+	every := lineEvery
+	if p.terminal {
+		every = barEvery
+	}
+	if now.Sub(p.shown) < every {
+		return
+	}
+	p.shown = now
+	text := p.text(s, now.Sub(p.began))
+	if !p.terminal {
+		fmt.Fprintln(p.w, text)
+		return
+	}
+	width := len([]rune(text))
+	fmt.Fprintf(p.w, "\r%s%s", text, strings.Repeat(" ", max(0, p.drawn-width)))
+	p.drawn = width
+}
+
+// Clear takes the bar away, for what is printed next.
+func (p *Progress) Clear() {
+	if p.drawn > 0 {
+		fmt.Fprintf(p.w, "\r%s\r", strings.Repeat(" ", p.drawn))
+		p.drawn = 0
+	}
+}
+
+func (p *Progress) text(s Step, took time.Duration) string {
+	var b strings.Builder
+	b.WriteString(s.What)
+	if s.Total > 0 {
+		if p.terminal {
+			full := int(min(s.Done, s.Total) * barWidth / s.Total)
+			fmt.Fprintf(&b, " [%s%s]", strings.Repeat("#", full), strings.Repeat(".", barWidth-full))
+		}
+		fmt.Fprintf(&b, " %d of %d pages", s.Done, s.Total)
+	} else {
+		fmt.Fprintf(&b, " %d pages", s.Done)
+	}
+	seconds := took.Seconds()
+	fmt.Fprintf(&b, ", %s", Octets(s.Octets))
+	if seconds <= 0 {
+		return b.String()
+	}
+	rate := float64(s.Done-p.first.Done) / seconds
+	fmt.Fprintf(&b, ", %.0f pages/s, %s/s", rate, Octets(int64(float64(s.Octets-p.first.Octets)/seconds)))
+	if s.Total > s.Done && rate > 0 {
+		left := time.Duration(float64(s.Total-s.Done) / rate * float64(time.Second))
+		fmt.Fprintf(&b, ", %s left", left.Round(time.Second))
+	}
+	return b.String()
+}
+
+// Octets is a number of octets for people, in decimal units.
+func Octets(n int64) string {
+	switch {
+	case n < 10_000:
+		return fmt.Sprintf("%d B", n)
+	case n < 10_000_000:
+		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
+	case n < 10_000_000_000:
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
+}
