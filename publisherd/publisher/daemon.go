@@ -284,9 +284,8 @@ func (s *session) listen(ctx context.Context) error {
 	if x := f.GetDrain(); x != nil {
 		return &Draining{time.Duration(x.ComeBackMs) * time.Millisecond}
 	}
-	if f.GetAcknowledgements() != nil {
-		s.told = true
-		return nil // the next push hears of what
+	if s.byItself(f) {
+		return s.asking.violated // the next push hears of it
 	}
 	return s.violation("a frame that nobody asked for")
 }
