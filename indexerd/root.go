@@ -36,7 +36,7 @@ func newRoot() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.dir, "dir", ".", "folder of configuration, keys and store")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON, one object a line")
 	root.AddCommand(
-		newInit(a), cli.CardCommand(&a.dir), newTrust(a), newRun(a), newStatus(a), newAgreements(a), newPublishers(a), newPage(a), newLog(a),
+		newInit(a), cli.CardCommand(&a.dir), newTrust(a), newRun(a), newStatus(a), newAgreements(a), newPublishers(a), newPage(a), newAsk(a), newLog(a),
 		newFsck(a), newBackup(a), newKey(a), newEquivocations(a), newCheckConfig(a), cli.VersionCommand(&a.json), cli.ManCommand(),
 	)
 	return root
