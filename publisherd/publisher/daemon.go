@@ -274,6 +274,9 @@ func newIndexerLoop(name envelope.Name, log *slog.Logger) *indexerLoop {
 func (s *session) idle(ctx context.Context) error { return s.p.judged(s.rels, s.listen(ctx)) }
 
 func (s *session) listen(ctx context.Context) error {
+	if len(s.asking.requests) > 0 { // one came while the others were pushed
+		return pause(ctx, askedPause)
+	}
 	f, err := s.link.Recv(ctx)
 	if err != nil {
 		return s.explain(ctx, err)

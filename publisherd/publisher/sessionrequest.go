@@ -23,6 +23,10 @@ const (
 	attendMost  = time.Minute
 )
 
+// askedPause keeps a session whose collection is still being scanned for the first
+// time from looking all the time whether it can answer.
+const askedPause = 100 * time.Millisecond
+
 var errQuiet = errors.New("nothing was asked for")
 
 // asking is what the indexer of a session asks for, by series. There is at most
@@ -302,9 +306,12 @@ func (d *drafter) base(from uint64) uint64 {
 func (s *session) attend(ctx context.Context, rels []*Relationship, scans map[string]*scanned, all []Result) []error {
 	until := time.Now().Add(attendMost)
 	for s.awaits(all, rels) && time.Now().Before(until) {
-		quiet, cancel := context.WithTimeoutCause(ctx, attendQuiet, errQuiet)
-		err := s.listen(quiet)
-		cancel()
+		var err error
+		if len(s.asking.requests) == 0 {
+			quiet, cancel := context.WithTimeoutCause(ctx, attendQuiet, errQuiet)
+			err = s.listen(quiet)
+			cancel()
+		}
 		if errors.Is(err, errQuiet) {
 			return nil
 		}
