@@ -35,9 +35,6 @@ func (in *ingest) base() uint64 {
 // checkAsked refuses, with the whole batch, a page that nobody asked for.
 // Deletions need not be asked for.
 func (in *ingest) checkAsked() error {
-	if in.body.Request == 0 {
-		return nil
-	}
 	if len(in.items) == 0 {
 		return refuse(grants.ErrMalformed, "an answer without a page")
 	}
@@ -50,9 +47,12 @@ func (in *ingest) checkAsked() error {
 	return nil
 }
 
-// checkRequest is checkCursor of an answer: it stands where the series stands,
-// and its number is the next of the journal epoch.
+// checkRequest is checkCursor of an answer: it was asked for, stands where the
+// series stands, and its number is the next of the journal epoch.
 func (in *ingest) checkRequest() error {
+	if err := in.checkAsked(); err != nil {
+		return err
+	}
 	m, rec := &in.body, in.rec
 	switch {
 	case m.JournalEpoch != rec.JournalEpoch:

@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -51,6 +50,7 @@ type fakeIndexer struct {
 	pairs  map[envelope.Hash]grants.Pair
 	pages  map[string]state.Item
 	fakeProbes
+	fakeAsks
 	held     oiv1.CollectionState
 	answered map[envelope.Hash]*oiv1.BatchResult // by batch or grant
 	last     *stage.Batch
@@ -187,7 +187,7 @@ func (f *fakeIndexer) Session(stream grpc.BidiStreamingServer[oiv1.PublisherFram
 		if out.GetBatchResult().GetCommitted() != nil {
 			seen = max(seen, f.size())
 		}
-		if out != nil {
+		for ; out != nil; out = f.follows(out) {
 			if err := stream.Send(out); err != nil {
 				return nil
 			}
@@ -209,9 +209,11 @@ func (f *fakeIndexer) frame(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 	case f.gone.Load():
 		return nil, errHungUp
 	case in.GetHello() != nil:
+		f.open = nil
 		return f.welcome(in.GetHello(), seen), nil
 	case in.GetAnnounce() != nil:
 		held := proto.Clone(&f.held).(*oiv1.CollectionState)
+		held.Wanted = uint64(len(f.signals))
 		return &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_AnnounceResult{AnnounceResult: &oiv1.AnnounceResult{Collections: []*oiv1.CollectionState{held}}}}, nil
 	case in.GetBatch() != nil:
 		return f.batch(stream, in.GetBatch(), *seen)
@@ -222,6 +224,10 @@ func (f *fakeIndexer) frame(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 		}}}, nil
 	case in.GetRebind() != nil:
 		return f.rebind(in.GetRebind(), *seen)
+	case in.GetFreshness() != nil:
+		return f.signalled(in.GetFreshness())
+	case in.GetContentAnswer() != nil:
+		return f.answers(in.GetContentAnswer())
 	case in.GetProbe() != nil:
 		return f.probe(in.GetProbe()), nil
 	case in.GetRangeRequest() != nil:
@@ -236,23 +242,6 @@ func (f *fakeIndexer) frame(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 	return nil, nil
 }
 
-// rows are all that is held, or those asked for with their URLs.
-func (f *fakeIndexer) rows(q *oiv1.RangeRequest) *oiv1.IndexerFrame {
-	a := &oiv1.RangeAnswer{Series: q.Series}
-	for url, it := range f.pages {
-		row := &oiv1.StateRow{Hash: it.URLHash[:], Digest: it.Digest[:], Format: uint32(it.Format)}
-		if len(q.Hashes) > 0 {
-			row.Url = url
-		}
-		asked := func(h []byte) bool { return bytes.Equal(h, row.Hash) }
-		if bytes.Compare(row.Hash, q.After) > 0 && (len(q.Hashes) == 0 || slices.ContainsFunc(q.Hashes, asked)) {
-			a.Rows = append(a.Rows, row)
-		}
-	}
-	slices.SortFunc(a.Rows, func(x, y *oiv1.StateRow) int { return bytes.Compare(x.Hash, y.Hash) })
-	return &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_RangeAnswer{RangeAnswer: a}}
-}
-
 func result(r *oiv1.BatchResult) *oiv1.IndexerFrame {
 	return &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_BatchResult{BatchResult: r}}
 }
@@ -260,7 +249,7 @@ func result(r *oiv1.BatchResult) *oiv1.IndexerFrame {
 func (f *fakeIndexer) welcome(h *oiv1.Hello, seen *uint64) *oiv1.IndexerFrame {
 	w := &oiv1.Welcome{
 		Version: sessionVersion, Nonce: make([]byte, 32), Note: f.s.Note(f.t, f.s.Size()),
-		Limits: &oiv1.Limits{ChunkBytes: 1 << 20, BatchItems: cmp.Or(f.items, 1000), BatchBytes: 4 << 20, PageBytes: 1 << 20, AloneBytes: f.alone},
+		Limits: &oiv1.Limits{ChunkBytes: 1 << 20, BatchItems: cmp.Or(f.items, 1000), BatchBytes: 4 << 20, PageBytes: 1 << 20, AloneBytes: f.alone, Signals: 3},
 	}
 	w.Nonce[0] = 1
 	if len(h.Note) > 0 {
@@ -312,10 +301,11 @@ func (f *fakeIndexer) batch(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 		return f.refuseByLimit(b.Series, o.ID), nil
 	}
 	f.s.JournalEpoch = m.JournalEpoch
-	offer := &stage.Batch{From: m.From, Through: m.Through, Manifest: o, StateAfter: m.StateAfter, Pair: f.pairs[m.GrantID]}
+	offer := &stage.Batch{From: m.From, Through: m.Through, Request: m.Request, Manifest: o, StateAfter: m.StateAfter, Pair: f.pairs[m.GrantID]}
 	decisions := f.unpack(offer, m, frame, b.ItemsBytes)
 	a := f.s.Answer(f.t, offer, seen, f.lie)
 	f.last = offer
+	f.came(m, offer.Pages)
 	return f.commit(b.Series, o.ID, a, decisions, m.GrantID, m.StateAfter, m.Through)
 }
 
@@ -332,7 +322,7 @@ func (f *fakeIndexer) unpack(offer *stage.Batch, m translog.Manifest, frame []by
 	var items oiv1.Items
 	check(f.t, proto.Unmarshal(raw[:itemsBytes], &items))
 	f.offered = items.Items
-	payloads, revision := raw[itemsBytes:], m.From
+	payloads, revision := raw[itemsBytes:], f.base(m)
 	for _, it := range items.Items {
 		revision += it.RevisionDelta
 		body := payloads[:it.Length]

@@ -98,7 +98,9 @@ func (s *session) answerAsked(ctx context.Context, rel *Relationship, col *colle
 	}
 	delete(s.asking.requests, rel.Series)
 	delete(s.asking.cancelled, rel.Series)
-	s.asking.want(rel.Series, q.Left)
+	// Signals may have been acknowledged since it was asked.
+	wanted := s.asking.wanted[rel.Series]
+	s.asking.want(rel.Series, max(q.Left, wanted-min(wanted, uint64(len(q.Urls)))))
 	return s.send(ctx, &oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_ContentAnswer{ContentAnswer: answer}})
 }
 
