@@ -35,7 +35,7 @@ func (s *session) freshness(ctx context.Context, f *oiv1.Freshness) error {
 	} else {
 		ack.Wanted = p.rec.Wanted
 		s.x.asks.signals.Add(uint64(len(p.pages)))
-		s.asks.nudge()
+		defer s.asks.nudge()
 	}
 	return s.link.Urgent(ctx, &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_FreshnessAck{FreshnessAck: ack}})
 }

@@ -55,11 +55,13 @@ func (s *source) signals(words string, pages ...string) *oiv1.Freshness {
 func (c *client) tell(f *oiv1.Freshness) *oiv1.FreshnessAck {
 	c.p.r.t.Helper()
 	c.send(&oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Freshness{Freshness: f}})
-	ack := c.next().GetFreshnessAck()
-	if ack == nil {
-		c.p.r.t.Fatal("signals are not acknowledged")
+	for {
+		f := c.next()
+		if f.GetContentRequest() == nil {
+			return f.GetFreshnessAck()
+		}
+		c.early = append(c.early, f.GetContentRequest())
 	}
-	return ack
 }
 
 // told signals pages, which has to be acknowledged.
@@ -75,6 +77,11 @@ func (s *source) tell(c *client, words string, pages ...string) {
 // asked is the next request.
 func (c *client) asked() *oiv1.ContentRequest {
 	c.p.r.t.Helper()
+	if len(c.early) > 0 {
+		q := c.early[0]
+		c.early = c.early[1:]
+		return q
+	}
 	f := c.next()
 	if f.GetContentRequest() == nil {
 		c.p.r.t.Fatalf("no request but %v", f)
