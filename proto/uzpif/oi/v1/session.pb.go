@@ -2351,169 +2351,6 @@ func (x *Item) GetScopeIndex() uint64 {
 	return 0
 }
 
-// Freshness tells what has changed, without any content: the revisions behind
-// from, up to through. It is answered by a FreshnessAck once it is durable, and
-// moves the cursor of the series there.
-type Freshness struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	Series       string                 `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`
-	JournalEpoch uint64                 `protobuf:"varint,2,opt,name=journal_epoch,json=journalEpoch,proto3" json:"journal_epoch,omitempty"`
-	// from is the cursor; 0 where a journal epoch begins.
-	From    uint64 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
-	Through uint64 `protobuf:"varint,4,opt,name=through,proto3" json:"through,omitempty"`
-	// state_root is that of the state that both sides hold; no signal changes it.
-	StateRoot []byte `protobuf:"bytes,5,opt,name=state_root,json=stateRoot,proto3" json:"state_root,omitempty"`
-	// signals are by ascending revision, each page once.
-	Signals       []*Signal `protobuf:"bytes,6,rep,name=signals,proto3" json:"signals,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Freshness) Reset() {
-	*x = Freshness{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[25]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Freshness) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Freshness) ProtoMessage() {}
-
-func (x *Freshness) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[25]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Freshness.ProtoReflect.Descriptor instead.
-func (*Freshness) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{25}
-}
-
-func (x *Freshness) GetSeries() string {
-	if x != nil {
-		return x.Series
-	}
-	return ""
-}
-
-func (x *Freshness) GetJournalEpoch() uint64 {
-	if x != nil {
-		return x.JournalEpoch
-	}
-	return 0
-}
-
-func (x *Freshness) GetFrom() uint64 {
-	if x != nil {
-		return x.From
-	}
-	return 0
-}
-
-func (x *Freshness) GetThrough() uint64 {
-	if x != nil {
-		return x.Through
-	}
-	return 0
-}
-
-func (x *Freshness) GetStateRoot() []byte {
-	if x != nil {
-		return x.StateRoot
-	}
-	return nil
-}
-
-func (x *Freshness) GetSignals() []*Signal {
-	if x != nil {
-		return x.Signals
-	}
-	return nil
-}
-
-// Signal is one page that may be asked for.
-type Signal struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// revision counts from the previous signal's (from Freshness.from for the
-	// first).
-	RevisionDelta uint64 `protobuf:"varint,1,opt,name=revision_delta,json=revisionDelta,proto3" json:"revision_delta,omitempty"`
-	Url           string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
-	// digest is the SHA-256 of the payload.
-	Digest []byte `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
-	// modified is as in Item.
-	Modified      int64 `protobuf:"varint,4,opt,name=modified,proto3" json:"modified,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Signal) Reset() {
-	*x = Signal{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[26]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Signal) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Signal) ProtoMessage() {}
-
-func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[26]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Signal.ProtoReflect.Descriptor instead.
-func (*Signal) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{26}
-}
-
-func (x *Signal) GetRevisionDelta() uint64 {
-	if x != nil {
-		return x.RevisionDelta
-	}
-	return 0
-}
-
-func (x *Signal) GetUrl() string {
-	if x != nil {
-		return x.Url
-	}
-	return ""
-}
-
-func (x *Signal) GetDigest() []byte {
-	if x != nil {
-		return x.Digest
-	}
-	return nil
-}
-
-func (x *Signal) GetModified() int64 {
-	if x != nil {
-		return x.Modified
-	}
-	return 0
-}
-
 // FreshnessAck answers a Freshness.
 type FreshnessAck struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -2531,7 +2368,7 @@ type FreshnessAck struct {
 
 func (x *FreshnessAck) Reset() {
 	*x = FreshnessAck{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[27]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2543,7 +2380,7 @@ func (x *FreshnessAck) String() string {
 func (*FreshnessAck) ProtoMessage() {}
 
 func (x *FreshnessAck) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[27]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2556,7 +2393,7 @@ func (x *FreshnessAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreshnessAck.ProtoReflect.Descriptor instead.
 func (*FreshnessAck) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{27}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FreshnessAck) GetSeries() string {
@@ -2594,135 +2431,6 @@ func (x *FreshnessAck) GetRefused() *Fault {
 	return nil
 }
 
-// ContentRequest asks for pages. It is answered by batches whose manifests have
-// a request number, and at last by one ContentAnswer. Until that has come,
-// nothing else of the series is asked for.
-type ContentRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Series string                 `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`
-	// id is drawn by the indexer: 1 or more, and another for each request of a
-	// session.
-	Id uint64 `protobuf:"varint,2,opt,name=id,proto3" json:"id,omitempty"`
-	// urls are at most 256, each once.
-	Urls []string `protobuf:"bytes,3,rep,name=urls,proto3" json:"urls,omitempty"`
-	// left counts the pages that the indexer means to ask for later.
-	Left          uint64 `protobuf:"varint,4,opt,name=left,proto3" json:"left,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ContentRequest) Reset() {
-	*x = ContentRequest{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[28]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ContentRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ContentRequest) ProtoMessage() {}
-
-func (x *ContentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[28]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ContentRequest.ProtoReflect.Descriptor instead.
-func (*ContentRequest) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{28}
-}
-
-func (x *ContentRequest) GetSeries() string {
-	if x != nil {
-		return x.Series
-	}
-	return ""
-}
-
-func (x *ContentRequest) GetId() uint64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *ContentRequest) GetUrls() []string {
-	if x != nil {
-		return x.Urls
-	}
-	return nil
-}
-
-func (x *ContentRequest) GetLeft() uint64 {
-	if x != nil {
-		return x.Left
-	}
-	return 0
-}
-
-// ContentCancel takes a request back: no batch is begun for it any more, and its
-// ContentAnswer comes at once.
-type ContentCancel struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Series        string                 `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`
-	Id            uint64                 `protobuf:"varint,2,opt,name=id,proto3" json:"id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ContentCancel) Reset() {
-	*x = ContentCancel{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[29]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ContentCancel) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ContentCancel) ProtoMessage() {}
-
-func (x *ContentCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[29]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ContentCancel.ProtoReflect.Descriptor instead.
-func (*ContentCancel) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{29}
-}
-
-func (x *ContentCancel) GetSeries() string {
-	if x != nil {
-		return x.Series
-	}
-	return ""
-}
-
-func (x *ContentCancel) GetId() uint64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
 // ContentAnswer ends the answer to a ContentRequest.
 type ContentAnswer struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -2738,7 +2446,7 @@ type ContentAnswer struct {
 
 func (x *ContentAnswer) Reset() {
 	*x = ContentAnswer{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[30]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2750,7 +2458,7 @@ func (x *ContentAnswer) String() string {
 func (*ContentAnswer) ProtoMessage() {}
 
 func (x *ContentAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[30]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2763,7 +2471,7 @@ func (x *ContentAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentAnswer.ProtoReflect.Descriptor instead.
 func (*ContentAnswer) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{30}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ContentAnswer) GetSeries() string {
@@ -2794,60 +2502,6 @@ func (x *ContentAnswer) GetRefusals() []*ContentRefusal {
 	return nil
 }
 
-// ContentRefusal tells why one page does not come.
-type ContentRefusal struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// page is its place in ContentRequest.urls, from 0.
-	Page          uint32 `protobuf:"varint,1,opt,name=page,proto3" json:"page,omitempty"`
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ContentRefusal) Reset() {
-	*x = ContentRefusal{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[31]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ContentRefusal) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ContentRefusal) ProtoMessage() {}
-
-func (x *ContentRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[31]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ContentRefusal.ProtoReflect.Descriptor instead.
-func (*ContentRefusal) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{31}
-}
-
-func (x *ContentRefusal) GetPage() uint32 {
-	if x != nil {
-		return x.Page
-	}
-	return 0
-}
-
-func (x *ContentRefusal) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
 // ReceiptRequest asks what became of a batch that was sent before.
 type ReceiptRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2859,7 +2513,7 @@ type ReceiptRequest struct {
 
 func (x *ReceiptRequest) Reset() {
 	*x = ReceiptRequest{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[32]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2871,7 +2525,7 @@ func (x *ReceiptRequest) String() string {
 func (*ReceiptRequest) ProtoMessage() {}
 
 func (x *ReceiptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[32]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2884,7 +2538,7 @@ func (x *ReceiptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiptRequest.ProtoReflect.Descriptor instead.
 func (*ReceiptRequest) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{32}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReceiptRequest) GetSeries() string {
@@ -2919,7 +2573,7 @@ type BatchResult struct {
 
 func (x *BatchResult) Reset() {
 	*x = BatchResult{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[33]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2931,7 +2585,7 @@ func (x *BatchResult) String() string {
 func (*BatchResult) ProtoMessage() {}
 
 func (x *BatchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[33]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2944,7 +2598,7 @@ func (x *BatchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchResult.ProtoReflect.Descriptor instead.
 func (*BatchResult) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{33}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *BatchResult) GetSeries() string {
@@ -3000,7 +2654,7 @@ type Committed struct {
 
 func (x *Committed) Reset() {
 	*x = Committed{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[34]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3012,7 +2666,7 @@ func (x *Committed) String() string {
 func (*Committed) ProtoMessage() {}
 
 func (x *Committed) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[34]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3025,7 +2679,7 @@ func (x *Committed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Committed.ProtoReflect.Descriptor instead.
 func (*Committed) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{34}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Committed) GetReceipt() []byte {
@@ -3087,7 +2741,7 @@ type Path struct {
 
 func (x *Path) Reset() {
 	*x = Path{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[35]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3099,7 +2753,7 @@ func (x *Path) String() string {
 func (*Path) ProtoMessage() {}
 
 func (x *Path) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[35]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3112,7 +2766,7 @@ func (x *Path) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Path.ProtoReflect.Descriptor instead.
 func (*Path) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{35}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Path) GetHashes() [][]byte {
@@ -3134,7 +2788,7 @@ type ItemRefusal struct {
 
 func (x *ItemRefusal) Reset() {
 	*x = ItemRefusal{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[36]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3146,7 +2800,7 @@ func (x *ItemRefusal) String() string {
 func (*ItemRefusal) ProtoMessage() {}
 
 func (x *ItemRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[36]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3159,7 +2813,7 @@ func (x *ItemRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemRefusal.ProtoReflect.Descriptor instead.
 func (*ItemRefusal) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{36}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ItemRefusal) GetItem() uint32 {
@@ -3193,7 +2847,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[37]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3205,7 +2859,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[37]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3218,7 +2872,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{37}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Heartbeat) GetTime() int64 {
@@ -3238,7 +2892,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[38]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3250,7 +2904,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[38]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3263,7 +2917,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{38}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Drain) GetComeBackMs() uint32 {
@@ -3287,7 +2941,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[39]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3299,7 +2953,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[39]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3312,7 +2966,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{39}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Fault) GetReason() string {
@@ -3340,7 +2994,7 @@ var File_uzpif_oi_v1_session_proto protoreflect.FileDescriptor
 
 const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x19uzpif/oi/v1/session.proto\x12\vuzpif.oi.v1\"\xd5\x05\n" +
+	"\x19uzpif/oi/v1/session.proto\x12\vuzpif.oi.v1\x1a\x1buzpif/oi/v1/freshness.proto\"\xd5\x05\n" +
 	"\x0ePublisherFrame\x12*\n" +
 	"\x05hello\x18\x01 \x01(\v2\x12.uzpif.oi.v1.HelloH\x00R\x05hello\x123\n" +
 	"\bannounce\x18\x02 \x01(\v2\x15.uzpif.oi.v1.AnnounceH\x00R\bannounce\x12F\n" +
@@ -3513,42 +3167,18 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"scope_path\x18\a \x01(\v2\x11.uzpif.oi.v1.PathR\tscopePath\x12\x1f\n" +
 	"\vscope_index\x18\b \x01(\x04R\n" +
-	"scopeIndex\"\xc4\x01\n" +
-	"\tFreshness\x12\x16\n" +
-	"\x06series\x18\x01 \x01(\tR\x06series\x12#\n" +
-	"\rjournal_epoch\x18\x02 \x01(\x04R\fjournalEpoch\x12\x12\n" +
-	"\x04from\x18\x03 \x01(\x04R\x04from\x12\x18\n" +
-	"\athrough\x18\x04 \x01(\x04R\athrough\x12\x1d\n" +
-	"\n" +
-	"state_root\x18\x05 \x01(\fR\tstateRoot\x12-\n" +
-	"\asignals\x18\x06 \x03(\v2\x13.uzpif.oi.v1.SignalR\asignals\"u\n" +
-	"\x06Signal\x12%\n" +
-	"\x0erevision_delta\x18\x01 \x01(\x04R\rrevisionDelta\x12\x10\n" +
-	"\x03url\x18\x02 \x01(\tR\x03url\x12\x16\n" +
-	"\x06digest\x18\x03 \x01(\fR\x06digest\x12\x1a\n" +
-	"\bmodified\x18\x04 \x01(\x03R\bmodified\"\xab\x01\n" +
+	"scopeIndex\"\xab\x01\n" +
 	"\fFreshnessAck\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12#\n" +
 	"\rjournal_epoch\x18\x02 \x01(\x04R\fjournalEpoch\x12\x18\n" +
 	"\athrough\x18\x03 \x01(\x04R\athrough\x12\x16\n" +
 	"\x06wanted\x18\x04 \x01(\x04R\x06wanted\x12,\n" +
-	"\arefused\x18\x05 \x01(\v2\x12.uzpif.oi.v1.FaultR\arefused\"`\n" +
-	"\x0eContentRequest\x12\x16\n" +
-	"\x06series\x18\x01 \x01(\tR\x06series\x12\x0e\n" +
-	"\x02id\x18\x02 \x01(\x04R\x02id\x12\x12\n" +
-	"\x04urls\x18\x03 \x03(\tR\x04urls\x12\x12\n" +
-	"\x04left\x18\x04 \x01(\x04R\x04left\"7\n" +
-	"\rContentCancel\x12\x16\n" +
-	"\x06series\x18\x01 \x01(\tR\x06series\x12\x0e\n" +
-	"\x02id\x18\x02 \x01(\x04R\x02id\"\x9e\x01\n" +
+	"\arefused\x18\x05 \x01(\v2\x12.uzpif.oi.v1.FaultR\arefused\"\x9e\x01\n" +
 	"\rContentAnswer\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x12,\n" +
 	"\arefused\x18\x03 \x01(\v2\x12.uzpif.oi.v1.FaultR\arefused\x127\n" +
-	"\brefusals\x18\x04 \x03(\v2\x1b.uzpif.oi.v1.ContentRefusalR\brefusals\"<\n" +
-	"\x0eContentRefusal\x12\x12\n" +
-	"\x04page\x18\x01 \x01(\rR\x04page\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"C\n" +
+	"\brefusals\x18\x04 \x03(\v2\x1b.uzpif.oi.v1.ContentRefusalR\brefusals\"C\n" +
 	"\x0eReceiptRequest\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x19\n" +
 	"\bbatch_id\x18\x02 \x01(\fR\abatchId\"\xc6\x01\n" +
@@ -3611,7 +3241,7 @@ func file_uzpif_oi_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_uzpif_oi_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_uzpif_oi_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_uzpif_oi_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_uzpif_oi_v1_session_proto_goTypes = []any{
 	(Op)(0),                  // 0: uzpif.oi.v1.Op
 	(Decision)(0),            // 1: uzpif.oi.v1.Decision
@@ -3640,48 +3270,47 @@ var file_uzpif_oi_v1_session_proto_goTypes = []any{
 	(*Chunk)(nil),            // 24: uzpif.oi.v1.Chunk
 	(*Items)(nil),            // 25: uzpif.oi.v1.Items
 	(*Item)(nil),             // 26: uzpif.oi.v1.Item
-	(*Freshness)(nil),        // 27: uzpif.oi.v1.Freshness
-	(*Signal)(nil),           // 28: uzpif.oi.v1.Signal
-	(*FreshnessAck)(nil),     // 29: uzpif.oi.v1.FreshnessAck
-	(*ContentRequest)(nil),   // 30: uzpif.oi.v1.ContentRequest
-	(*ContentCancel)(nil),    // 31: uzpif.oi.v1.ContentCancel
-	(*ContentAnswer)(nil),    // 32: uzpif.oi.v1.ContentAnswer
-	(*ContentRefusal)(nil),   // 33: uzpif.oi.v1.ContentRefusal
-	(*ReceiptRequest)(nil),   // 34: uzpif.oi.v1.ReceiptRequest
-	(*BatchResult)(nil),      // 35: uzpif.oi.v1.BatchResult
-	(*Committed)(nil),        // 36: uzpif.oi.v1.Committed
-	(*Path)(nil),             // 37: uzpif.oi.v1.Path
-	(*ItemRefusal)(nil),      // 38: uzpif.oi.v1.ItemRefusal
-	(*Heartbeat)(nil),        // 39: uzpif.oi.v1.Heartbeat
-	(*Drain)(nil),            // 40: uzpif.oi.v1.Drain
-	(*Fault)(nil),            // 41: uzpif.oi.v1.Fault
+	(*FreshnessAck)(nil),     // 27: uzpif.oi.v1.FreshnessAck
+	(*ContentAnswer)(nil),    // 28: uzpif.oi.v1.ContentAnswer
+	(*ReceiptRequest)(nil),   // 29: uzpif.oi.v1.ReceiptRequest
+	(*BatchResult)(nil),      // 30: uzpif.oi.v1.BatchResult
+	(*Committed)(nil),        // 31: uzpif.oi.v1.Committed
+	(*Path)(nil),             // 32: uzpif.oi.v1.Path
+	(*ItemRefusal)(nil),      // 33: uzpif.oi.v1.ItemRefusal
+	(*Heartbeat)(nil),        // 34: uzpif.oi.v1.Heartbeat
+	(*Drain)(nil),            // 35: uzpif.oi.v1.Drain
+	(*Fault)(nil),            // 36: uzpif.oi.v1.Fault
+	(*Freshness)(nil),        // 37: uzpif.oi.v1.Freshness
+	(*ContentRequest)(nil),   // 38: uzpif.oi.v1.ContentRequest
+	(*ContentCancel)(nil),    // 39: uzpif.oi.v1.ContentCancel
+	(*ContentRefusal)(nil),   // 40: uzpif.oi.v1.ContentRefusal
 }
 var file_uzpif_oi_v1_session_proto_depIdxs = []int32{
 	5,  // 0: uzpif.oi.v1.PublisherFrame.hello:type_name -> uzpif.oi.v1.Hello
 	10, // 1: uzpif.oi.v1.PublisherFrame.announce:type_name -> uzpif.oi.v1.Announce
-	34, // 2: uzpif.oi.v1.PublisherFrame.receipt_request:type_name -> uzpif.oi.v1.ReceiptRequest
+	29, // 2: uzpif.oi.v1.PublisherFrame.receipt_request:type_name -> uzpif.oi.v1.ReceiptRequest
 	23, // 3: uzpif.oi.v1.PublisherFrame.batch:type_name -> uzpif.oi.v1.Batch
 	24, // 4: uzpif.oi.v1.PublisherFrame.chunk:type_name -> uzpif.oi.v1.Chunk
-	39, // 5: uzpif.oi.v1.PublisherFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
-	41, // 6: uzpif.oi.v1.PublisherFrame.fault:type_name -> uzpif.oi.v1.Fault
+	34, // 5: uzpif.oi.v1.PublisherFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
+	36, // 6: uzpif.oi.v1.PublisherFrame.fault:type_name -> uzpif.oi.v1.Fault
 	15, // 7: uzpif.oi.v1.PublisherFrame.rebind:type_name -> uzpif.oi.v1.Rebind
 	4,  // 8: uzpif.oi.v1.PublisherFrame.revocation:type_name -> uzpif.oi.v1.SignedObject
 	18, // 9: uzpif.oi.v1.PublisherFrame.range_request:type_name -> uzpif.oi.v1.RangeRequest
 	21, // 10: uzpif.oi.v1.PublisherFrame.probe:type_name -> uzpif.oi.v1.Probe
-	27, // 11: uzpif.oi.v1.PublisherFrame.freshness:type_name -> uzpif.oi.v1.Freshness
-	32, // 12: uzpif.oi.v1.PublisherFrame.content_answer:type_name -> uzpif.oi.v1.ContentAnswer
+	37, // 11: uzpif.oi.v1.PublisherFrame.freshness:type_name -> uzpif.oi.v1.Freshness
+	28, // 12: uzpif.oi.v1.PublisherFrame.content_answer:type_name -> uzpif.oi.v1.ContentAnswer
 	6,  // 13: uzpif.oi.v1.IndexerFrame.welcome:type_name -> uzpif.oi.v1.Welcome
 	12, // 14: uzpif.oi.v1.IndexerFrame.announce_result:type_name -> uzpif.oi.v1.AnnounceResult
-	35, // 15: uzpif.oi.v1.IndexerFrame.batch_result:type_name -> uzpif.oi.v1.BatchResult
-	39, // 16: uzpif.oi.v1.IndexerFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
-	40, // 17: uzpif.oi.v1.IndexerFrame.drain:type_name -> uzpif.oi.v1.Drain
-	41, // 18: uzpif.oi.v1.IndexerFrame.fault:type_name -> uzpif.oi.v1.Fault
+	30, // 15: uzpif.oi.v1.IndexerFrame.batch_result:type_name -> uzpif.oi.v1.BatchResult
+	34, // 16: uzpif.oi.v1.IndexerFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
+	35, // 17: uzpif.oi.v1.IndexerFrame.drain:type_name -> uzpif.oi.v1.Drain
+	36, // 18: uzpif.oi.v1.IndexerFrame.fault:type_name -> uzpif.oi.v1.Fault
 	16, // 19: uzpif.oi.v1.IndexerFrame.acknowledgements:type_name -> uzpif.oi.v1.Acknowledgements
 	19, // 20: uzpif.oi.v1.IndexerFrame.range_answer:type_name -> uzpif.oi.v1.RangeAnswer
 	22, // 21: uzpif.oi.v1.IndexerFrame.probe_answer:type_name -> uzpif.oi.v1.ProbeAnswer
-	29, // 22: uzpif.oi.v1.IndexerFrame.freshness_ack:type_name -> uzpif.oi.v1.FreshnessAck
-	30, // 23: uzpif.oi.v1.IndexerFrame.content_request:type_name -> uzpif.oi.v1.ContentRequest
-	31, // 24: uzpif.oi.v1.IndexerFrame.content_cancel:type_name -> uzpif.oi.v1.ContentCancel
+	27, // 22: uzpif.oi.v1.IndexerFrame.freshness_ack:type_name -> uzpif.oi.v1.FreshnessAck
+	38, // 23: uzpif.oi.v1.IndexerFrame.content_request:type_name -> uzpif.oi.v1.ContentRequest
+	39, // 24: uzpif.oi.v1.IndexerFrame.content_cancel:type_name -> uzpif.oi.v1.ContentCancel
 	7,  // 25: uzpif.oi.v1.Welcome.limits:type_name -> uzpif.oi.v1.Limits
 	8,  // 26: uzpif.oi.v1.Welcome.series:type_name -> uzpif.oi.v1.SeriesSeen
 	9,  // 27: uzpif.oi.v1.SeriesSeen.grant:type_name -> uzpif.oi.v1.Position
@@ -3690,30 +3319,29 @@ var file_uzpif_oi_v1_session_proto_depIdxs = []int32{
 	11, // 30: uzpif.oi.v1.Announce.secrets:type_name -> uzpif.oi.v1.SeriesSecret
 	13, // 31: uzpif.oi.v1.AnnounceResult.refusals:type_name -> uzpif.oi.v1.Refusal
 	14, // 32: uzpif.oi.v1.AnnounceResult.collections:type_name -> uzpif.oi.v1.CollectionState
-	41, // 33: uzpif.oi.v1.Acknowledgements.refused:type_name -> uzpif.oi.v1.Fault
+	36, // 33: uzpif.oi.v1.Acknowledgements.refused:type_name -> uzpif.oi.v1.Fault
 	17, // 34: uzpif.oi.v1.Acknowledgements.acknowledged:type_name -> uzpif.oi.v1.Acknowledged
-	37, // 35: uzpif.oi.v1.Acknowledged.inclusion:type_name -> uzpif.oi.v1.Path
+	32, // 35: uzpif.oi.v1.Acknowledged.inclusion:type_name -> uzpif.oi.v1.Path
 	20, // 36: uzpif.oi.v1.RangeAnswer.rows:type_name -> uzpif.oi.v1.StateRow
 	26, // 37: uzpif.oi.v1.Items.items:type_name -> uzpif.oi.v1.Item
 	0,  // 38: uzpif.oi.v1.Item.op:type_name -> uzpif.oi.v1.Op
-	37, // 39: uzpif.oi.v1.Item.scope_path:type_name -> uzpif.oi.v1.Path
-	28, // 40: uzpif.oi.v1.Freshness.signals:type_name -> uzpif.oi.v1.Signal
-	41, // 41: uzpif.oi.v1.FreshnessAck.refused:type_name -> uzpif.oi.v1.Fault
-	41, // 42: uzpif.oi.v1.ContentAnswer.refused:type_name -> uzpif.oi.v1.Fault
-	33, // 43: uzpif.oi.v1.ContentAnswer.refusals:type_name -> uzpif.oi.v1.ContentRefusal
-	41, // 44: uzpif.oi.v1.BatchResult.refused:type_name -> uzpif.oi.v1.Fault
-	36, // 45: uzpif.oi.v1.BatchResult.committed:type_name -> uzpif.oi.v1.Committed
-	37, // 46: uzpif.oi.v1.Committed.inclusion:type_name -> uzpif.oi.v1.Path
-	38, // 47: uzpif.oi.v1.Committed.refusals:type_name -> uzpif.oi.v1.ItemRefusal
-	2,  // 48: uzpif.oi.v1.OutboundIndexing.Session:input_type -> uzpif.oi.v1.PublisherFrame
-	4,  // 49: uzpif.oi.v1.OutboundIndexing.Revoke:input_type -> uzpif.oi.v1.SignedObject
-	3,  // 50: uzpif.oi.v1.OutboundIndexing.Session:output_type -> uzpif.oi.v1.IndexerFrame
-	16, // 51: uzpif.oi.v1.OutboundIndexing.Revoke:output_type -> uzpif.oi.v1.Acknowledgements
-	50, // [50:52] is the sub-list for method output_type
-	48, // [48:50] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	32, // 39: uzpif.oi.v1.Item.scope_path:type_name -> uzpif.oi.v1.Path
+	36, // 40: uzpif.oi.v1.FreshnessAck.refused:type_name -> uzpif.oi.v1.Fault
+	36, // 41: uzpif.oi.v1.ContentAnswer.refused:type_name -> uzpif.oi.v1.Fault
+	40, // 42: uzpif.oi.v1.ContentAnswer.refusals:type_name -> uzpif.oi.v1.ContentRefusal
+	36, // 43: uzpif.oi.v1.BatchResult.refused:type_name -> uzpif.oi.v1.Fault
+	31, // 44: uzpif.oi.v1.BatchResult.committed:type_name -> uzpif.oi.v1.Committed
+	32, // 45: uzpif.oi.v1.Committed.inclusion:type_name -> uzpif.oi.v1.Path
+	33, // 46: uzpif.oi.v1.Committed.refusals:type_name -> uzpif.oi.v1.ItemRefusal
+	2,  // 47: uzpif.oi.v1.OutboundIndexing.Session:input_type -> uzpif.oi.v1.PublisherFrame
+	4,  // 48: uzpif.oi.v1.OutboundIndexing.Revoke:input_type -> uzpif.oi.v1.SignedObject
+	3,  // 49: uzpif.oi.v1.OutboundIndexing.Session:output_type -> uzpif.oi.v1.IndexerFrame
+	16, // 50: uzpif.oi.v1.OutboundIndexing.Revoke:output_type -> uzpif.oi.v1.Acknowledgements
+	49, // [49:51] is the sub-list for method output_type
+	47, // [47:49] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_uzpif_oi_v1_session_proto_init() }
@@ -3721,6 +3349,7 @@ func file_uzpif_oi_v1_session_proto_init() {
 	if File_uzpif_oi_v1_session_proto != nil {
 		return
 	}
+	file_uzpif_oi_v1_freshness_proto_init()
 	file_uzpif_oi_v1_session_proto_msgTypes[0].OneofWrappers = []any{
 		(*PublisherFrame_Hello)(nil),
 		(*PublisherFrame_Announce)(nil),
@@ -3756,7 +3385,7 @@ func file_uzpif_oi_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_uzpif_oi_v1_session_proto_rawDesc), len(file_uzpif_oi_v1_session_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   40,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
