@@ -26,7 +26,7 @@ type askedCount struct {
 	Delivered uint64 `json:"delivered"` // pages
 }
 
-func (a agreement) askedKey() []byte { return rowKey('A', a.rel.Series, 'q') }
+func (a agreement) askedKey() []byte { return rowKey('A', a.rel.Series, 'a') }
 
 func (a agreement) askedCount(r durable.Reader) (n askedCount, err error) {
 	_, err = durable.ReadJSON(r, a.askedKey(), &n)
