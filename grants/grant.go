@@ -24,6 +24,23 @@ const (
 	ModeBoth    Mode = "both"
 )
 
+// ParseMode reads a mode as a person writes it: "push+request" is "both".
+func ParseMode(s string) (Mode, error) {
+	switch m := Mode(s); m {
+	case ModePush, ModeRequest, ModeBoth:
+		return m, nil
+	case "push+request":
+		return ModeBoth, nil
+	}
+	return "", refuse(ErrMalformed, "mode %.40q, want push, request or both", s)
+}
+
+// Pushes reports whether the publisher may send pages that nobody asked for.
+func (m Mode) Pushes() bool { return m != ModeRequest }
+
+// Asks reports whether the indexer may ask for pages.
+func (m Mode) Asks() bool { return m != ModePush }
+
 // A Listing says how log objects name the publisher.
 type Listing string
 

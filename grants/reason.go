@@ -43,6 +43,10 @@ const (
 	ErrLimit        Reason = "limit"             // UZPIF-OI 10.1: a limit of the grant is used up
 	ErrCursor       Reason = "cursor"            // of a feed: it leads nowhere, or no further
 	ErrRetention    Reason = "retention"         // UZPIF-OI 11.1: the time for which it may be kept is over
+	ErrUnasked      Reason = "unasked"           // UZPIF-OI 12.3: sent, where the indexer asks for what it wants
+	ErrPushOnly     Reason = "push-only"         // UZPIF-OI 12.3: asked for, where the publisher sends by itself
+	ErrChanged      Reason = "changed"           // the page has changed since it was signalled
+	ErrCancelled    Reason = "cancelled"         // the request was taken back
 )
 
 // sentences say each reason to a person. Nothing writes to it.
@@ -77,6 +81,10 @@ var sentences = map[Reason]string{
 	ErrLimit:        "a limit of the grant is used up",
 	ErrCursor:       "the cursor leads nowhere; begin anew",
 	ErrRetention:    "the time for which it may be kept is over",
+	ErrUnasked:      "nobody asked for it",
+	ErrPushOnly:     "the grant does not let the indexer ask",
+	ErrChanged:      "the page has changed since",
+	ErrCancelled:    "the request was taken back",
 }
 
 // Error is the reason in words. A code that is not ours, from a peer of a

@@ -35,6 +35,7 @@ func (d *daemon) commands() http.Handler {
 	mux.HandleFunc("GET /holders", d.serveHolders)
 	mux.HandleFunc("GET /feed", d.serveFeed)
 	mux.HandleFunc("POST /log/freeze", d.serveFreeze)
+	mux.HandleFunc("POST /ask", d.serveAsk)
 	d.long(mux)
 	return mux
 }
@@ -94,7 +95,7 @@ func askStore[T any](a *app, f func(*indexer.Indexer) (T, error)) (v T, err erro
 	if err != nil {
 		return v, err
 	}
-	x, err := indexer.Open(indexer.Config{Dir: a.dir, Frozen: frozen != nil, Certificate: c.certificate(a.dir)})
+	x, err := indexer.Open(indexer.Config{Dir: a.dir, Frozen: frozen != nil, Certificate: c.certificate(a.dir), Requests: c.requests()})
 	if err != nil {
 		return v, err
 	}
@@ -115,6 +116,9 @@ func newStatus(a *app) *cobra.Command {
 			}
 			_, err = fmt.Fprintf(w, "%s\nlog %s: %d entries, root %s\n%d pages of %d publishers, %d octets of payload; %d octets on disk; %d sessions\n%s\n",
 				s.Identity, s.LogOrigin, s.TreeSize, s.Root, s.Pages, s.Publishers, s.PayloadBytes, s.DiskBytes, s.Sessions, cli.DescribeIdentity(s.Certificate, s.Trust))
+			if err == nil && s.Signalled+s.Wanted+s.Delivered > 0 {
+				_, err = fmt.Fprintf(w, "%d pages signalled, %d wanted, %d of them asked for, %d delivered for the asking\n", s.Signalled, s.Wanted, s.Asked, s.Delivered)
+			}
 			return err
 		}}
 }

@@ -52,6 +52,12 @@ func printAgreement(w io.Writer, g *indexer.Agreement) error {
 	fmt.Fprintf(&b, "  since %s, until %s; series %s, grant %s\n", g.Since, g.ExpiresAt, g.Series, g.GrantID)
 	fmt.Fprintf(&b, "  purposes: %s\n", strings.Join(g.Purposes, ", "))
 	fmt.Fprintf(&b, "  %d pages at revision %d\n", g.Pages, g.Revision)
+	if n := g.Asking; g.Mode.Asks() {
+		fmt.Fprintf(&b, "  mode %s: %d pages signalled, %d wanted, %d of them asked for, %d delivered\n", g.Mode, n.Signalled, n.Wanted, n.Asked, n.Delivered)
+		if n.Dropped > 0 {
+			fmt.Fprintf(&b, "  %d signals were dropped beyond request_backlog\n", n.Dropped)
+		}
+	}
 	if g.Receipts == 0 {
 		b.WriteString("  no receipt yet\n")
 	} else {

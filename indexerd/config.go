@@ -40,6 +40,12 @@ type config struct {
 	WitnessTimeout time.Duration `mapstructure:"witness_timeout"`
 	WitnessPolicy  string        `mapstructure:"witness_policy"`
 
+	RequestRate    float64       `mapstructure:"request_rate"`
+	RequestPages   int           `mapstructure:"request_pages"`
+	RequestOrder   string        `mapstructure:"request_order"`
+	RequestBacklog uint64        `mapstructure:"request_backlog"`
+	RequestTimeout time.Duration `mapstructure:"request_timeout"`
+
 	level      slog.Level
 	trustStore bool // a flag of run, on purpose in no file
 }
@@ -96,6 +102,19 @@ admin: {{.Admin}}
 # long the program ends, as after a write that failed.
 # disk_stall: 30s
 
+# Pages that grants of mode request or both let this indexer ask for (doc/freshness.md):
+# how many a second, of each publisher, 0 to 100000, where 0 asks for nothing; how
+# many may be asked for and not answered, of each publisher, 1 to 256; whether what
+# was signalled last comes first (newest) or last (oldest); how many of one series
+# are kept to be asked for, 1 to 100000000, beyond which those whose turn is last
+# are dropped; and how long a request may bring nothing before it is taken back,
+# from 1s to 1h. What a grant itself limits comes on top.
+# request_rate: 50
+# request_pages: 64
+# request_order: newest
+# request_backlog: 1000000
+# request_timeout: 2m
+
 ` + cli.CertificateSettings + `
 # What is logged: debug, info, warn or error.
 # log_level: info
@@ -138,6 +157,7 @@ func loadConfig(dir string) (config, error) {
 		"witnesses": "", "witness_timeout": "5s", "witness_policy": policyOpen,
 		"ballast_mib": 64, "low_water_mib": 256, "disk_stall": "30s",
 		"tls_certificate": "", "tls_key": "",
+		"request_rate": 50, "request_pages": 64, "request_order": orderNewest, "request_backlog": 1_000_000, "request_timeout": "2m",
 	}, &c)
 	if err != nil {
 		return config{}, err
@@ -173,6 +193,9 @@ func (c *config) check() error {
 	}
 	if c.WitnessPolicy != policyOpen && c.WitnessPolicy != policyClosed {
 		return cli.Errorf(cli.Config, "witness_policy: %.40q, want open or closed", c.WitnessPolicy)
+	}
+	if err := c.checkRequests(); err != nil {
+		return err
 	}
 	if _, err := cli.CertificateFiles("", c.Certificate, c.Key); err != nil {
 		return err

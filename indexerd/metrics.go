@@ -72,7 +72,7 @@ func (c *figures) Collect(out chan<- prometheus.Metric) {
 }
 
 func metrics() []metric {
-	return slices.Concat(logMetrics(), witnessMetrics(), storeMetrics(), feedMetrics(), identityMetrics())
+	return slices.Concat(logMetrics(), witnessMetrics(), storeMetrics(), feedMetrics(), identityMetrics(), requestMetrics())
 }
 
 // gauge and counter are metrics of one value.

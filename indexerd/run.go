@@ -73,6 +73,7 @@ func run(ctx context.Context, dir string, c config, frozen bool, log *slog.Logge
 		Dir: dir, Log: log, Publish: c.Publish, MaxGrant: c.MaxGrant, Room: c.room(), Stall: c.Stall, Frozen: frozen,
 		Witnesses: witnesses, FailClosed: c.WitnessPolicy == policyClosed,
 		TrustStore:  c.trustStore,
+		Requests:    c.requests(),
 		Certificate: c.certificate(dir),
 	})
 	if errors.Is(err, translog.ErrRollback) {

@@ -81,7 +81,7 @@ func newGrantIssue(a *app) *cobra.Command {
 	fl.StringVar(&f.policy, "policy", "", "file with the policy's terms, JSON or YAML")
 	fl.DurationVar(&f.lifetime, "for", grants.DefaultLifetime, "lifetime, at most 2160h")
 	fl.StringVar(&f.listing, "listing", string(grants.ListingBlinded), "how the public log names this publisher: blinded or public")
-	fl.StringVar(&f.mode, "mode", string(grants.ModePush), "who begins a transfer; this edition speaks push")
+	fl.StringVar(&f.mode, "mode", string(grants.ModePush), "who begins a transfer: push sends what changed, request signals it and lets the indexer ask, both (or push+request) does what push does and lets it ask")
 	fl.Uint64Var(&f.retentionDays, "retention-days", 0, "cap on the policy's retention, in days; 0 sets none")
 	fl.Uint64Var(&f.bytesPerDay, "bytes-per-day", 0, "the most octets of pages that the indexer may take in a day (UTC); 0 sets no limit")
 	fl.Uint64Var(&f.pagesPerSecond, "pages-per-second", 0, "the most pages that the indexer may take in a second; 0 sets no limit")
@@ -118,7 +118,10 @@ func (f *issueFlags) request(in io.Reader) (q publisher.GrantRequest, err error)
 		return q, cli.With(cli.Usage, errors.New("a scope is for a collection or for a list, not for both"))
 	}
 	q.Source, q.Lifetime, q.DryRun = f.source, f.lifetime, f.dryRun
-	q.Listing, q.Mode = grants.Listing(f.listing), grants.Mode(f.mode)
+	q.Listing = grants.Listing(f.listing)
+	if q.Mode, err = grants.ParseMode(f.mode); err != nil {
+		return q, cli.With(cli.Usage, err)
+	}
 	q.Constraints = grants.Constraints{
 		Attribution: f.attribution, MaxBytesPerDay: f.bytesPerDay, MaxFetchPerSecond: f.pagesPerSecond, RetentionDays: f.retentionDays,
 	}
@@ -214,7 +217,7 @@ func printWarnings(w io.Writer, all []grants.Warning) {
 func newGrantRenew(a *app) *cobra.Command {
 	var q publisher.RenewRequest
 	var purposes, from []string
-	var policy string
+	var policy, mode string
 	var auto autoFlags
 	var list listFlags
 	c := &cobra.Command{
@@ -233,6 +236,11 @@ func newGrantRenew(a *app) *cobra.Command {
 			}
 			if len(purposes) > 0 {
 				if q.Purposes, err = grants.ParsePurposes(purposes); err != nil {
+					return cli.With(cli.Usage, err)
+				}
+			}
+			if mode != "" {
+				if q.Mode, err = grants.ParseMode(mode); err != nil {
 					return cli.With(cli.Usage, err)
 				}
 			}
@@ -269,6 +277,7 @@ func newGrantRenew(a *app) *cobra.Command {
 	list.add(c)
 	fl.StringVar(&policy, "policy", "", "file with the policy's terms, in place of the present ones")
 	fl.StringSliceVar(&from, "from-policy", nil, "file that says how the content may be used, in place of those that the grant was drawn from; several by commas or repeated")
+	fl.StringVar(&mode, "mode", "", "who begins a transfer, in place of the present one: push, request or both")
 	fl.StringVar(&auto.within, "auto", "", "how long before its end the daemon renews the grant by itself, such as 14d or 36h, at most half its life; off takes it back")
 	fl.StringVar(&auto.during, "auto-for", "", "for how long it goes on to do so, at most 365d, the default")
 	return c

@@ -77,6 +77,9 @@ func (a *app) printResult(w io.Writer, r publisher.Result) error {
 	}
 	fmt.Fprintf(w, "%s, collection %s: %d sent, %d deleted, %d unchanged, %d refused, %d files skipped; %.2f s, %d octets out, %d in, of them %d for the handshake\n",
 		r.Indexer, r.Collection, r.Sent, r.Deleted, r.Unchanged, len(r.Refused), len(r.Skipped), r.Seconds, r.WireOut, r.WireIn, r.Handshake)
+	if r.Signalled > 0 || r.Asked > 0 || r.Waiting > 0 {
+		fmt.Fprintf(w, "  %d pages signalled, %d asked for by the indexer, %d that it means to ask for later\n", r.Signalled, r.Asked, r.Waiting)
+	}
 	for _, x := range r.Receipts {
 		fmt.Fprintf(w, "  receipt %s\n", x)
 	}
@@ -119,6 +122,9 @@ func newStatus(a *app) *cobra.Command {
 			for _, x := range s.Indexers {
 				fmt.Fprintf(w, "indexer %s, collection %s: %s until %s, %d pages delivered, %d revisions behind\n",
 					x.Identity, x.Collection, x.State, x.ExpiresAt, x.Pages, x.Backlog)
+				if x.Mode.Asks() {
+					fmt.Fprintf(w, "  mode %s: %d pages signalled, %d asked for, %d delivered for the asking\n", x.Mode, x.Signalled, x.Asked, x.Delivered)
+				}
 				if x.Alert {
 					fmt.Fprintf(w, "  alert: grant %s %s\n", x.GrantID, x.Expiry)
 				} else {

@@ -75,7 +75,7 @@ func exitCode(err error) cli.Code {
 	case errors.Is(err, publisher.ErrProtocol), errors.Is(err, publisher.ErrSplitView), errors.Is(err, publisher.ErrProbe), errors.Is(err, publisher.ErrClock), errors.As(err, &failure),
 		errors.Is(err, publisher.ErrBehind), errors.Is(err, publisher.ErrRestored), errors.Is(err, publisher.ErrMassDelete), errors.Is(err, publisher.ErrIncomplete), isFailure(err):
 		return cli.Failed
-	case errors.Is(err, publisher.ErrNoSource), errors.Is(err, publisher.ErrMode), errors.Is(err, publisher.ErrNothingToPush), errors.Is(err, publisher.ErrNoGrant),
+	case errors.Is(err, publisher.ErrNoSource), errors.Is(err, publisher.ErrNothingToPush), errors.Is(err, publisher.ErrNoGrant),
 		errors.Is(err, publisher.ErrNoReceipt), errors.Is(err, identity.ErrNoIdentity), errors.Is(err, identity.ErrExists),
 		errors.Is(err, identity.ErrPermission), errors.Is(err, identity.ErrMismatch), errors.Is(err, identity.ErrCertificate), errors.Is(err, identity.ErrValidity):
 		return cli.Config

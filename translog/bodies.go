@@ -90,6 +90,7 @@ type Entry struct {
 	PolicyHash     envelope.Hash `json:"policy_hash"`
 	Profile        string        `json:"profile"`
 	Purposes       []string      `json:"purposes"`
+	Request        uint64        `json:"request,omitzero"` // of a batch that answers a request
 	RevocationID   envelope.Hash `json:"revocation_id,omitzero"`
 	ScopeHash      envelope.Hash `json:"scope_hash"`
 	State          envelope.Hash `json:"state"`
@@ -111,6 +112,8 @@ func (e *Entry) Validate() error {
 		return fmt.Errorf("profile %.40q", e.Profile)
 	case e.From > e.Through || (!batch && e.From != e.Through):
 		return fmt.Errorf("revisions %d to %d", e.From, e.Through)
+	case e.Request != 0 && (e.From != e.Through || e.BatchID.IsZero()) || e.Request > envelope.MaxInteger:
+		return fmt.Errorf("request %d beside revisions %d to %d", e.Request, e.From, e.Through)
 	case len(e.Purposes) == 0:
 		return errors.New("no purposes")
 	}
@@ -147,6 +150,9 @@ func (e *Entry) encode() ([]byte, error) {
 	w.Hash("policy_hash", e.PolicyHash)
 	w.Text("profile", e.Profile)
 	w.Texts("purposes", e.Purposes)
+	if e.Request != 0 {
+		w.Number("request", e.Request)
+	}
 	present("revocation_id", e.RevocationID)
 	w.Hash("scope_hash", e.ScopeHash)
 	w.Hash("state", e.State)
@@ -363,6 +369,8 @@ func (m *Manifest) Validate() error {
 		return fmt.Errorf("revisions %d to %d", m.From, m.Through)
 	case m.Through > envelope.MaxInteger:
 		return fmt.Errorf("through %d", m.Through)
+	case m.Request > envelope.MaxInteger:
+		return fmt.Errorf("request %d", m.Request)
 	}
 	return nil
 }

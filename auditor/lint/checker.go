@@ -55,16 +55,21 @@ type stop struct {
 type collection struct {
 	// Open: what was there before its first entry is not known. Shared: it has
 	// another subject too, under which it may move.
-	Open    bool            `json:"open,omitzero"`
-	Shared  bool            `json:"shared,omitzero"`
-	Known   bool            `json:"known,omitzero"` // where it stands
-	Epoch   uint64          `json:"epoch"`
-	Through uint64          `json:"through"`
-	Past    []uint64        `json:"past,omitempty"`
-	Grant   envelope.Hash   `json:"grant,omitzero"` // under which it was held last
-	Batch   batch           `json:"batch,omitzero"`
-	Recent  []envelope.Hash `json:"recent,omitempty"`
-	Count   count           `json:"count"`
+	Open    bool   `json:"open,omitzero"`
+	Shared  bool   `json:"shared,omitzero"`
+	Known   bool   `json:"known,omitzero"` // where it stands
+	Epoch   uint64 `json:"epoch"`
+	Through uint64 `json:"through"`
+	// Asked is the number of the last answer to a request in this journal epoch,
+	// and Asks that there ever was one: what was only signalled moves the cursor
+	// too, and is in no log.
+	Asked  uint64          `json:"asked,omitzero"`
+	Asks   bool            `json:"asks,omitzero"`
+	Past   []uint64        `json:"past,omitempty"`
+	Grant  envelope.Hash   `json:"grant,omitzero"` // under which it was held last
+	Batch  batch           `json:"batch,omitzero"`
+	Recent []envelope.Hash `json:"recent,omitempty"`
+	Count  count           `json:"count"`
 }
 
 // A batch is the one that came last.
@@ -73,6 +78,7 @@ type batch struct {
 	Index uint64        `json:"index"` // of its last entry
 	Rank  int           `json:"rank"`
 	From  uint64        `json:"from"`
+	Ask   uint64        `json:"ask,omitzero"` // the request that it answers
 	State envelope.Hash `json:"state"`
 	Grant envelope.Hash `json:"grant"`
 }

@@ -24,6 +24,9 @@ func (c *Checker) cursor(index uint64, e *translog.Entry, s *collection) {
 		c.broke(index, Batch, "batch %s was committed before", e.BatchID)
 	case e.BatchID.IsZero():
 		c.standing(index, e, s)
+	case e.Request != 0 && !s.Shared:
+		c.answers(index, e, s)
+	case here && s.Asks && e.From > s.Through: // what lies between was signalled
 	case here && e.From != s.Through:
 		c.broke(index, Cursor, "a batch from revision %d, the collection stands at %d of journal epoch %d", e.From, s.Through, s.Epoch)
 	case here, s.Shared, !s.Known && s.Open:
@@ -32,13 +35,37 @@ func (c *Checker) cursor(index uint64, e *translog.Entry, s *collection) {
 	case e.From != 0:
 		c.broke(index, Cursor, "a new journal epoch, %d, from revision %d", e.JournalEpoch, e.From)
 	}
-	if s.Epoch != e.JournalEpoch && s.Epoch != 0 {
-		s.Past = lastOf(append(s.Past, s.Epoch), maxPast)
+	if s.Epoch != e.JournalEpoch {
+		s.Asked = 0
+		if s.Epoch != 0 {
+			s.Past = lastOf(append(s.Past, s.Epoch), maxPast)
+		}
+	}
+	if e.Request != 0 {
+		s.Asks, s.Asked = true, e.Request
 	}
 	s.Known, s.Epoch, s.Through = true, e.JournalEpoch, e.Through
 	if !e.BatchID.IsZero() {
-		s.Batch = batch{ID: e.BatchID, Index: index, Rank: rank(e.Decision), From: e.From, State: e.State, Grant: e.GrantID}
+		s.Batch = batch{ID: e.BatchID, Index: index, Rank: rank(e.Decision), From: e.From, Ask: e.Request, State: e.State, Grant: e.GrantID}
 		s.Recent = lastOf(append(s.Recent, e.BatchID), maxRecent)
+	}
+}
+
+// answers judges a batch that answers a request. The cursor at which it stands
+// may have moved since the last entry, by signals, and so may the journal epoch;
+// it never goes back. Numbers count from 1 in each epoch; where the first of them
+// are not known, they only grow.
+func (c *Checker) answers(index uint64, e *translog.Entry, s *collection) {
+	here := s.Known && e.JournalEpoch == s.Epoch
+	next := s.Asked + 1
+	switch {
+	case e.JournalEpoch == 0 || slices.Contains(s.Past, e.JournalEpoch):
+		c.broke(index, Cursor, "an answer in journal epoch %d, which has ended", e.JournalEpoch)
+	case here && e.From < s.Through:
+		c.broke(index, Cursor, "an answer at revision %d, the collection stands at %d of journal epoch %d", e.From, s.Through, s.Epoch)
+	case here && s.Open && s.Asked == 0, !here && s.Open && !s.Known:
+	case here && e.Request != next, !here && e.Request != 1:
+		c.broke(index, Request, "an answer to request %d of journal epoch %d, after that to request %d", e.Request, e.JournalEpoch, s.Asked)
 	}
 }
 
@@ -46,9 +73,12 @@ func (c *Checker) cursor(index uint64, e *translog.Entry, s *collection) {
 func (c *Checker) standing(index uint64, e *translog.Entry, s *collection) {
 	switch {
 	case s.Shared:
+	case s.Asks && (e.JournalEpoch != s.Epoch && !slices.Contains(s.Past, e.JournalEpoch) || e.JournalEpoch == s.Epoch && e.Through > s.Through):
+		// It was signalled that far.
 	case s.Known && (e.JournalEpoch != s.Epoch || e.Through != s.Through):
 		c.broke(index, Cursor, "%s/%s at revision %d of journal epoch %d, the collection stands at %d of %d",
 			e.Decision, e.Status, e.Through, e.JournalEpoch, s.Through, s.Epoch)
+	case s.Batch.ID.IsZero() && (e.Objects.Count == 0 || s.Open): // signals may have moved it, and nothing was asked for
 	case !s.Known && !s.Open && (e.JournalEpoch != 0 || e.Through != 0):
 		c.broke(index, Cursor, "%s/%s at revision %d of a collection that nothing was taken from", e.Decision, e.Status, e.Through)
 	}
@@ -60,7 +90,7 @@ func (c *Checker) sameBatch(index uint64, e *translog.Entry, s *collection) {
 	switch {
 	case index != b.Index+1:
 		c.broke(index, Batch, "batch %s has an entry here and one at %d, which are no one commit", e.BatchID, b.Index)
-	case e.From != b.From || e.Through != s.Through || e.JournalEpoch != s.Epoch:
+	case e.From != b.From || e.Through != s.Through || e.JournalEpoch != s.Epoch || e.Request != b.Ask:
 		c.broke(index, Batch, "batch %s has two stretches: %d to %d, and %d to %d", e.BatchID, b.From, s.Through, e.From, e.Through)
 	case e.State != b.State || e.GrantID != b.Grant:
 		c.broke(index, Batch, "batch %s leads to two states, or is under two grants", e.BatchID)

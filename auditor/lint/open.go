@@ -91,12 +91,17 @@ func members(e *translog.Entry) *fsck.Flaw {
 		return broken(Profile, "profile %.40q", e.Profile)
 	case e.From > e.Through || !batch && e.From != e.Through:
 		return broken(Cursor, "revisions %d to %d of %s/%s", e.From, e.Through, e.Decision, e.Status)
+	case batch && (e.Request != 0) != (e.From == e.Through) || !batch && e.Request != 0:
+		return broken(Request, "request %d beside revisions %d to %d of %s/%s", e.Request, e.From, e.Through, e.Decision, e.Status)
 	}
 	return nil
 }
 
 // place judges what an authentic entry says of itself.
 func (p *opener) place(o *envelope.Object, e *translog.Entry, index uint64) *fsck.Flaw {
+	if f := members(e); f != nil {
+		return f
+	}
 	switch {
 	case o.Sequence != index:
 		return broken(Sequence, "it says that it is entry %d", o.Sequence)

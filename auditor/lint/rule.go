@@ -33,6 +33,7 @@ const (
 	RevokeTwice Rule = "revoke-twice" // a revocation is acknowledged once, and its deletion once
 	Batch       Rule = "batch"        // a batch is one commit, of one stretch, each decision once
 	Cursor      Rule = "cursor"       // a collection's cursor goes on from where it stands
+	Request     Rule = "request"      // an answer to a request moves no cursor, and its number is the next
 	Pages       Rule = "pages"        // no more pages are decided upon than can be there
 )
 

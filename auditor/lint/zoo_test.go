@@ -44,7 +44,7 @@ func lintOnce(t testing.TB, l *zoo.Log, o lint.Options) (*lint.Report, error) {
 func TestAnHonestLogIsClean(t *testing.T) {
 	s := stage.New(t, 1)
 	r := judge(t, zoo.Honest(t, s.Indexer, now, zoo.Lie{}), options(s.Indexer))
-	if !r.OK() || r.EntriesChecked != 21 || r.Grants != 6 || r.Collections != 4 || r.Checkpoints != 7 {
+	if !r.OK() || r.EntriesChecked != 25 || r.Grants != 7 || r.Collections != 5 || r.Checkpoints != 7 {
 		t.Errorf("%d entries, %d grants, %d collections, %d checkpoints:\n%s", r.EntriesChecked, r.Grants, r.Collections, r.Checkpoints, r)
 	}
 }

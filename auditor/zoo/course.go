@@ -12,9 +12,10 @@ import (
 const life = 1000 * time.Hour
 
 // The grants of the course.
-var grantsOfCourse = struct{ A1, A2, A3, B1, C1, D1 Grant }{
+var grantsOfCourse = struct{ A1, A2, A3, B1, C1, D1, E1 Grant }{
 	Grant{"a", "a1", life}, Grant{"a", "a2", life}, Grant{"a", "a3", life},
 	Grant{"b", "b1", life}, Grant{"c", "c1", 14 * time.Minute}, Grant{"d", "d1", life},
+	Grant{"e", "e1", life},
 }
 
 // The places of the course's entries that lies are about.
@@ -26,6 +27,8 @@ const (
 	cInclude, cRetention, cExpired       = 12, 13, 14
 	bStop, bGone                         = 15, 16
 	dInclude, dReconciled, dThird, aLast = 17, 18, 19, 20
+
+	eFirst, eSecond, eStop, eUnstopped = 21, 22, 23, 24
 )
 
 // Course is an honest course of events, in which everything happens that an
@@ -55,11 +58,21 @@ func Course(indexer *identity.Local, began time.Time) *Script {
 	s.Batch(g.D1, 2)
 	s.Batch(g.D1, 1, Part{translog.Include, 1})
 	s.Batch(g.A3, 1, Part{translog.Update, 1})
+	s.Journal(g.E1, 111)
+	s.Signal(g.E1, 40)
+	s.Answer(g.E1, Part{translog.Include, 3})
+	s.Signal(g.E1, 2)
+	s.Answer(g.E1, Part{translog.Update, 1})
+	s.Signal(g.E1, 1)
+	s.Stop(g.E1, "of a page", "page", 1)
+	s.Journal(g.E1, 112)
+	s.Signal(g.E1, 9)
+	s.Answer(g.E1, Part{translog.Update, 1})
 	return s
 }
 
 // Sizes are those at which the course is published.
-func Sizes() []uint64 { return []uint64{0, 2, 5, 9, 14, 21} }
+func Sizes() []uint64 { return []uint64{0, 2, 5, 9, 14, 25} }
 
 // Honest is the course as a log, with a lie in it. It began an hour before now.
 func Honest(t testing.TB, indexer *identity.Local, now time.Time, lie Lie) *Log {

@@ -27,7 +27,7 @@ type Script struct {
 }
 
 // standing is where a series stands.
-type standing struct{ epoch, revision uint64 }
+type standing struct{ epoch, revision, asked uint64 }
 
 // NewScript begins a script at some time.
 func NewScript(indexer *identity.Local, began time.Time) *Script {
@@ -84,7 +84,20 @@ type Part struct {
 
 // Batch commits a batch of so many revisions. One without parts moves the cursor
 // alone.
-func (s *Script) Batch(g Grant, revisions uint64, parts ...Part) {
+func (s *Script) Batch(g Grant, revisions uint64, parts ...Part) { s.batch(g, revisions, 0, parts) }
+
+// Answer commits the answer to the next request of a series: the cursor stays
+// where it is.
+func (s *Script) Answer(g Grant, parts ...Part) {
+	at := s.at[g.Series]
+	at.asked++
+	s.batch(g, 0, at.asked, parts)
+}
+
+// Signal moves the cursor of a series as signals do: by no entry.
+func (s *Script) Signal(g Grant, revisions uint64) { s.at[g.Series].revision += revisions }
+
+func (s *Script) batch(g Grant, revisions, request uint64, parts []Part) {
 	from := s.entry(g, "", "", translog.Set{})
 	at := s.at[g.Series]
 	at.revision += revisions
@@ -104,7 +117,7 @@ func (s *Script) Batch(g Grant, revisions uint64, parts ...Part) {
 			status = translog.Refused
 		}
 		d := s.entry(g, p.Decision, status, Named(p.Pages))
-		d.IssuedAt, d.BatchID, d.From = now, id, from.From // one commit has one time
+		d.IssuedAt, d.BatchID, d.From, d.Request = now, id, from.From, request // one commit has one time
 		s.add(d)
 	}
 }

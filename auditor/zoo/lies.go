@@ -162,6 +162,19 @@ func ofBatches() []Kind {
 		edit("a cursor that moves outside batches", lint.Cursor, aRebound, func(d *Draft) { d.From, d.Through = d.From+1, d.Through+1 }),
 		edit("revisions that end before they begin", lint.Cursor, aThird, func(d *Draft) { d.Through = d.From - 1 }),
 		edit("a new journal epoch from its middle", lint.Cursor, dReconciled, func(d *Draft) { d.From = 1 }),
+		edit("an answer that moves the cursor", lint.Request, eSecond, func(d *Draft) { d.From-- }),
+		edit("an answer without the number of its request", lint.Request, eSecond, func(d *Draft) { d.Request = 0 }),
+		edit("an answer at a revision before the cursor", lint.Cursor, eSecond, func(d *Draft) { d.From, d.Through = d.From-3, d.Through-3 }),
+		edit("a request number that goes back", lint.Request, eSecond, func(d *Draft) { d.Request = 1 }),
+		edit("a request number that is left out", lint.Request, eSecond, func(d *Draft) { d.Request = 3 }),
+		edit("a request number that goes on from another journal epoch", lint.Request, eUnstopped, func(d *Draft) { d.Request = 3 }),
+		edit("a push that is said to answer a request", lint.Request, aThird, func(d *Draft) { d.Request = 1 }),
+		edit("a revocation that is said to answer a request", lint.Request, eStop, func(d *Draft) { d.Request = 3 }),
+		also("an answer in a journal epoch that has ended", lint.Cursor, func(s *Script) {
+			s.Journal(g.E1, 111)
+			s.Signal(g.E1, 50)
+			s.Answer(g.E1, Part{translog.Update, 1})
+		}),
 		also("a journal epoch that has ended", lint.Cursor, func(s *Script) {
 			s.Journal(g.D1, 5)
 			s.Batch(g.D1, 1, Part{translog.Update, 1})

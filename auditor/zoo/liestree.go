@@ -42,7 +42,7 @@ func ofTree() []Kind {
 		serve("a bundle that is cut short", lint.Unreadable, "/tile/entries/", func(b []byte) []byte { return b[:len(b)-1] }),
 		serve("a single entry that is another one", lint.Proof, "/entry/", func(b []byte) []byte { return append(b, ' ') }),
 		serve("a proof of the wrong size", lint.Unreadable, "/proof/inclusion", func(b []byte) []byte {
-			return []byte(strings.Replace(string(b), `"size":21`, `"size":20`, 1))
+			return []byte(strings.Replace(string(b), `"size":25`, `"size":24`, 1))
 		}),
 		serve("a consistency proof that does not verify", lint.Proof, "/proof/consistency", func(b []byte) []byte {
 			at := strings.Index(string(b), "sha256:") + len("sha256:")
@@ -121,7 +121,7 @@ func ofCheckpoints() []Kind {
 			Note:    func(tree *translog.Tree) { tree.Root = Hash("another") },
 			Refresh: func(_ header, c body) { c.Root = Hash("another") },
 			Checkpoint: func(n uint64, _ header, c body) {
-				if n == 21 {
+				if n == 25 {
 					c.Root = Hash("another")
 				}
 			},

@@ -26,6 +26,7 @@ type Agreement struct {
 	Since      envelope.Time `json:"since"` // when the series' first grant began
 	ExpiresAt  envelope.Time `json:"expires_at"`
 	Purposes   []string      `json:"purposes"`
+	Mode       grants.Mode   `json:"mode"` // who begins a transfer: push, request or both
 	Revision   uint64        `json:"revision"`
 	Pages      uint64        `json:"pages"`
 	State      string        `json:"state"`    // in force, not yet valid, expired, revoked, deleting or deleted
@@ -36,7 +37,17 @@ type Agreement struct {
 	LastReceipt    envelope.Hash          `json:"last_receipt,omitzero"`
 	LastReceiptAt  envelope.Time          `json:"last_receipt_at,omitzero"`
 	LastCheckpoint translog.CheckpointRef `json:"last_checkpoint"` // that of the last receipt
-	Revocations    []AgreementRevocation  `json:"revocations"`     // that closed any of what is held
+	Asking         AgreementAsking        `json:"asking"`
+	Revocations    []AgreementRevocation  `json:"revocations"` // that closed any of what is held
+}
+
+// An AgreementAsking is what passed by signals and requests, in pages.
+type AgreementAsking struct {
+	Signalled uint64 `json:"signalled"` // ever
+	Wanted    uint64 `json:"wanted"`    // that are to be asked for
+	Asked     uint64 `json:"asked"`     // of them, those asked for and not answered
+	Delivered uint64 `json:"delivered"` // for the asking, ever
+	Dropped   uint64 `json:"dropped"`   // that were wanted beyond the backlog, ever
 }
 
 // An AgreementRevocation is what a revocation did to an agreement.
@@ -111,9 +122,12 @@ func (x *Indexer) agreement(rec *seriesRecord) (g Agreement, err error) {
 	g = Agreement{
 		Publisher: rec.Publisher, Indexer: x.local.Name(), Origins: []string{}, Series: rec.Series, Collection: rec.Collection,
 		GrantID: rec.Grant.ID, PolicyID: rec.Policy.ID, Since: rec.Since, ExpiresAt: envelope.At(pair.ExpiresAt()),
-		Purposes: pair.Grant.Body.Purposes.Strings(), Revision: rec.Revision, Pages: rec.Pages, Words: grants.Describe(pair),
+		Purposes: pair.Grant.Body.Purposes.Strings(), Mode: pair.Grant.Body.Mode, Revision: rec.Revision, Pages: rec.Pages, Words: grants.Describe(pair),
 		Receipts: rec.Receipts, LastReceipt: last.ID, LastReceiptAt: last.IssuedAt, LastCheckpoint: last.Checkpoint,
 		Revocations: []AgreementRevocation{},
+		Asking: AgreementAsking{
+			Signalled: rec.Signalled, Wanted: rec.Wanted, Asked: x.sessions.underWay(rec), Delivered: rec.Delivered, Dropped: rec.Dropped,
+		},
 	}
 	if g.Since.IsZero() { // kept by an edition that did not note it
 		g.Since = envelope.At(pair.BeginsAt())

@@ -24,7 +24,8 @@ type client struct {
 	stream  grpc.BidiStreamingClient[oiv1.PublisherFrame, oiv1.IndexerFrame]
 	welcome *oiv1.Welcome
 	cancel  context.CancelFunc
-	deaf    bool // to acknowledgements that it did not ask for
+	deaf    bool                   // to acknowledgements that it did not ask for
+	early   []*oiv1.ContentRequest // that came while something else was waited for
 }
 
 func (p *tester) connect() *grpc.ClientConn {

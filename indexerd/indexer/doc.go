@@ -38,6 +38,10 @@
 //     (TestPagesGoAtTheEndOfTheirRetention, TestPurgeResumes).
 //   - What a grant limits is counted in the commit of each batch, so that nothing
 //     gives any of it back (TestNoWayRoundALimit).
+//   - Signals that were acknowledged are durable, a page is asked for until it has
+//     come or is refused, and where this side asks, none comes unasked
+//     (TestWhatIsSignalledIsAskedForAndOutlivesARestart,
+//     TestUnaskedContentIsRefusedAndDeletionsAreNot).
 //   - Where a log was read it is read for ever, and what was answered from a log
 //     that has ended is answered by the same octets
 //     (TestEveryAddressMeansTheSameLogAfterARotation,

@@ -13,6 +13,7 @@ type Figures struct {
 	Publications translog.Publications
 	Witnesses    []witness.State // none without a policy
 	Sessions     int
+	Asks         AskFigures
 	Store        durable.Metrics
 	Disk         durable.Disk
 	Certificate  identity.CertificateStatus
@@ -22,7 +23,7 @@ type Figures struct {
 
 // Figures reads them all; it costs some microseconds, and waits for nobody.
 func (x *Indexer) Figures() (Figures, error) {
-	f := Figures{Log: x.tlog.Stats(), Publications: x.tlog.Publications(), Sessions: x.sessions.count(), Disk: x.store.Disk()}
+	f := Figures{Log: x.tlog.Stats(), Publications: x.tlog.Publications(), Sessions: x.sessions.count(), Disk: x.store.Disk(), Asks: x.asks.figures()}
 	f.Certificate, f.Trust = x.local.Status(x.cfg.Now()), x.trust.Status()
 	if x.cfg.Witnesses != nil {
 		f.Witnesses = x.cfg.Witnesses.States()

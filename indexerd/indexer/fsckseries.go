@@ -67,7 +67,7 @@ func (s *seriesChecker) catalogue(ctx context.Context) error {
 	if err := s.feed(); err != nil {
 		return s.unreadable(ctx, "feed of "+rec.Series, err)
 	}
-	return nil
+	return s.wanted()
 }
 
 // items are the catalogue's pages for the state. A row that cannot be read is a
@@ -98,6 +98,11 @@ func (s *seriesChecker) commitment() {
 	rec := s.rec
 	last, ok := s.last[rec.leafKey().CollectionRef(rec.Collection)]
 	switch {
+	case rec.Signalled > 0 && (!ok || last.epoch != rec.JournalEpoch || last.through < rec.Revision):
+		// The log does not say how far signals have moved the cursor since.
+		if ok && !last.deleted && last.state != rec.leafKey().StateCommitment(last.epoch, last.through, rec.State) {
+			s.find(findSeries, 0, rec.Series, "the log's last entry of it commits to another state than %s", rec.State)
+		}
 	case !ok && rec.JournalEpoch != 0:
 		s.find(findSeries, 0, rec.Series, "the log has no entry of it")
 	case !ok || last.deleted:

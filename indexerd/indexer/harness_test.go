@@ -61,6 +61,8 @@ type rig struct {
 	publish time.Duration
 	rows    int // of one step of a deletion
 	limits  Limits
+
+	requests Requests
 }
 
 func newRig(t testing.TB) *rig {
@@ -98,7 +100,7 @@ func (r *rig) forward(d time.Duration) { r.clock.Add(int64(d / time.Second)) }
 
 func (r *rig) open() {
 	r.t.Helper()
-	r.x = must[*Indexer](r.t)(Open(Config{Dir: r.dir, Now: r.now, FS: r.fs, Room: r.room, Publish: r.publish, Limits: r.limits}))
+	r.x = must[*Indexer](r.t)(Open(Config{Dir: r.dir, Now: r.now, FS: r.fs, Room: r.room, Publish: r.publish, Limits: r.limits, Requests: r.requests}))
 	r.x.tender.once.Lock()
 	r.x.tender.before = r.before
 	if r.rows > 0 {

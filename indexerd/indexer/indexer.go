@@ -75,6 +75,8 @@ type Config struct {
 	// Certificate is where somebody else keeps the certificate and renews it;
 	// nil: the identity issues its own.
 	Certificate *identity.CertificateFiles
+	// Requests say how pages are asked for; the zero value means the defaults.
+	Requests Requests
 	// FS is the file system of the store and of the log's high-water mark; nil
 	// means the operating system's. Tests set it.
 	FS durable.FS
@@ -94,6 +96,7 @@ type Indexer struct {
 	keys  *dataKeys
 
 	tender   tender
+	asks     asks
 	sessions registry
 	posts    *rate.Limiter       // of revocations on the public side
 	memory   *semaphore.Weighted // octets of the batches in hand
@@ -212,6 +215,7 @@ func (x *Indexer) lastSegment() (uint64, error) {
 		return 0, err
 	}
 	for _, rec := range recs {
+		x.asks.note(rec)
 		for _, space := range []byte("GHPQ") {
 			lo := sidKey(space, rec.SID)
 			for kv, err := range x.store.ScanReverse(lo, durable.PrefixEnd(lo)) {

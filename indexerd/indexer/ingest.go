@@ -52,6 +52,8 @@ type ingest struct {
 	large largeName        // of a page alone, in place of segment and sealed
 	file  *durable.NewFile // while it is written
 
+	answers uint64 // id of the request that the batch is said to answer
+
 	rec      *seriesRecord
 	left     leftBehind
 	plan     *state.Plan
@@ -193,6 +195,9 @@ func (in *ingest) checkRevocations(tx *translog.Tx) error {
 // checkCursor requires the batch to begin where the series stands.
 func (in *ingest) checkCursor() error {
 	m, rec := &in.body, in.rec
+	if m.Request != 0 {
+		return in.checkRequest()
+	}
 	switch {
 	case m.JournalEpoch == rec.JournalEpoch:
 		if m.From != rec.Revision {
@@ -296,8 +301,8 @@ func (in *ingest) write(tx *translog.Tx) error {
 	if err := in.keepUntil(tx); err != nil {
 		return err
 	}
-	if m.JournalEpoch != rec.JournalEpoch && rec.JournalEpoch != 0 {
-		rec.PastEpochs = append(rec.PastEpochs, rec.JournalEpoch)
+	if err := in.settle(b); err != nil {
+		return err
 	}
 	rec.JournalEpoch, rec.Revision, rec.State = m.JournalEpoch, m.Through, in.plan.Root()
 	rec.Receipts++ // Finish signs it, in the same commit
@@ -357,7 +362,7 @@ func (in *ingest) appendEntries(tx *translog.Tx) error {
 			BatchID: in.manifest.ID, CollectionRef: m.CollectionRef, Decision: s.decision, From: m.From,
 			GrantExpiresAt: envelope.At(g.Object.ExpiresAt), GrantID: m.GrantID, JournalEpoch: m.JournalEpoch,
 			Objects: translog.SetOf(s.leaves), PolicyHash: g.Body.PolicyHash, Purposes: g.Body.Purposes.Strings(),
-			ScopeHash: g.ScopeHash, State: commitment, Status: s.status, Through: m.Through,
+			ScopeHash: g.ScopeHash, State: commitment, Status: s.status, Through: m.Through, Request: m.Request,
 		}, s.leaves)
 		if err != nil {
 			return fmt.Errorf("entry %d of batch %s: %w", i, in.manifest.ID, err)

@@ -207,6 +207,9 @@ func (p *withdrawal) stop(tx *translog.Tx, hit *reached) error {
 			return err
 		}
 	}
+	if err := p.unwant(b, hit); err != nil {
+		return err
+	}
 	if err := rec.write(b); err != nil {
 		return err
 	}
@@ -214,6 +217,17 @@ func (p *withdrawal) stop(tx *translog.Tx, hit *reached) error {
 	e.Decision, e.Status, e.RevocationID = translog.RevokeAck, translog.Stopped, p.rev.Object.ID
 	e.ScopeHash, e.Objects = hit.scope, counted(hit.count)
 	return rec.append(tx, hit.pair, e, nil)
+}
+
+// unwant forgets the pages that may not be asked for any more, and their URLs.
+func (p *withdrawal) unwant(b *durable.Batch, hit *reached) error {
+	var keep func(byte, *wantedPage) bool
+	if !hit.whole {
+		keep = func(_ byte, w *wantedPage) bool { return !p.rev.ReachesPage(hit.pair.Grant, w.URL) }
+	}
+	err := hit.rec.unwantAll(b, keep)
+	p.x.asks.note(hit.rec)
+	return err
 }
 
 // entry is what all entries about a series outside batches hold: the cursor,

@@ -186,5 +186,6 @@ func (c Config) withDefaults() Config {
 	if c.Publish == 0 {
 		c.Publish = time.Second
 	}
+	c.Requests = c.Requests.withDefaults()
 	return c
 }

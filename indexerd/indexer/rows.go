@@ -38,6 +38,8 @@ import (
 //	F …                       the feed, see feedrows.go
 //	U sid consumer 00 purpose what a consumer was handed of a series
 //	u consumer 00 purpose     what it says to have dropped
+//	Y sid class order         a page that is wanted; see wanted.go
+//	y sid h                   where that row is
 func seriesKey(publisher envelope.Name, series string) []byte {
 	k := append([]byte{'R'}, publisher...)
 	return append(append(k, 0), series...)
@@ -97,6 +99,14 @@ type seriesRecord struct {
 	Pages        uint64        `json:"pages"` // whose payload is held
 	PayloadBytes uint64        `json:"payload_bytes"`
 	Refused      uint64        `json:"refused"` // excluded items, ever
+
+	// Request is the number of the last answer to a request in this journal epoch.
+	Request   uint64 `json:"request,omitzero"`
+	Signalled uint64 `json:"signalled,omitzero"` // pages, ever
+	Wanted    uint64 `json:"wanted,omitzero"`    // pages that are to be asked for
+	Wishes    uint64 `json:"wishes,omitzero"`    // of the operator, ever
+	Delivered uint64 `json:"delivered,omitzero"` // pages that came for the asking, ever
+	Dropped   uint64 `json:"dropped,omitzero"`   // pages that were wanted beyond the backlog, ever
 
 	Since    envelope.Time `json:"since,omitzero"`    // when the series' first grant began
 	Receipts uint64        `json:"receipts,omitzero"` // signed, ever

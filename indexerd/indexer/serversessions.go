@@ -34,10 +34,12 @@ type member struct {
 	// end ends the session at once. finish lets the frame that is being served
 	// come to its answer, and what is urgent go out.
 	end, finish context.CancelCauseFunc
-	send        func(*oiv1.IndexerFrame) // urgent; does not block for long
-	awake       chan struct{}            // asks for a look at what is in force; at most one waits
-	ready       atomic.Bool              // past the announcement: may be told what it did not ask
-	serving     atomic.Bool              // a frame is being served
+	send        func(*oiv1.IndexerFrame)   // urgent; does not block for long
+	ask         func()                     // has it look at what is wanted; does not block
+	underWay    func(series string) uint64 // pages that it asked for and that are not answered
+	awake       chan struct{}              // asks for a look at what is in force; at most one waits
+	ready       atomic.Bool                // past the announcement: may be told what it did not ask
+	serving     atomic.Bool                // a frame is being served
 }
 
 // join makes m the session of its publisher; an older one is ended. It refuses

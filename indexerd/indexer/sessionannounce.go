@@ -80,7 +80,7 @@ func (s *session) verifier() grants.Verifier {
 }
 
 func (r *seriesRecord) wireState(rd durable.Reader) (*oiv1.CollectionState, error) {
-	c := &oiv1.CollectionState{Series: r.Series, JournalEpoch: r.JournalEpoch, Revision: r.Revision, StateRoot: r.State[:]}
+	c := &oiv1.CollectionState{Series: r.Series, JournalEpoch: r.JournalEpoch, Revision: r.Revision, StateRoot: r.State[:], Wanted: r.Wanted}
 	receipt, err := readReceipt(rd, r.SID)
 	if !receipt.ID.IsZero() {
 		c.Receipt = receipt.ID[:]

@@ -241,8 +241,6 @@ func (in *ingest) checkManifest() error {
 		return refuse(grants.ErrMalformed, "the manifest's envelope does not fit its body")
 	case m.CollectionRef != h.rec.leafKey().CollectionRef(h.rec.Collection):
 		return refuse(grants.ErrScope, "the manifest is for another collection")
-	case m.Request != 0:
-		return refuse(grants.ErrMalformed, "nothing was requested")
 	}
 	return in.pair.Fresh(in.s.x.cfg.Now())
 }
@@ -256,7 +254,7 @@ func (in *ingest) decode(raw []byte, total uint64) error {
 	}
 	in.items = make([]item, len(list))
 	seen := make(map[string]bool, len(list))
-	revision, offset := in.body.From, uint64(len(raw))
+	revision, offset := in.base(), uint64(len(raw))
 	for i, w := range list {
 		if w == nil || w.RevisionDelta == 0 || w.RevisionDelta > in.body.Through-revision || w.Length > total-offset {
 			return refuse(grants.ErrMalformed, "item %d: revision or length", i)

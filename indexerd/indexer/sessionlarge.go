@@ -184,7 +184,10 @@ func (s *session) offered(f *oiv1.Batch) (*ingest, error) {
 	if err := in.chooseList(); err != nil {
 		return nil, err
 	}
-	return in, in.checkManifest()
+	if err := in.checkManifest(); err != nil {
+		return in, err
+	}
+	return in, in.checkMode(f)
 }
 
 // stage decompresses the frame of a page alone as it comes, and seals it, as it

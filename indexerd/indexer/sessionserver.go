@@ -68,6 +68,7 @@ type session struct {
 	inErr    error                     // why in was closed; set before
 	withdrew atomic.Bool               // the session brought a revocation
 	probes   int                       // that came; owned by run
+	asks     *asker
 }
 
 // held is a series that this session announced.
@@ -166,8 +167,9 @@ func (x *Indexer) accept(ctx context.Context, stream grpc.BidiStreamingServer[oi
 	if !takeConnection(ctx) {
 		return nil, status.Error(codes.FailedPrecondition, "there is one session on a connection")
 	}
-	s := &session{x: x, peer: who, info: info, until: until, live: make(map[string]*held), in: make(chan *oiv1.PublisherFrame, 8)}
+	s := &session{x: x, peer: who, info: info, until: until, live: make(map[string]*held), in: make(chan *oiv1.PublisherFrame, 8), asks: newAsker()}
 	s.self = &member{name: who.Card.Identity, end: cancel, awake: make(chan struct{}, 1)}
+	s.self.ask, s.self.underWay = s.asks.nudge, s.asks.underWay
 	s.turn, s.self.finish = context.WithCancelCause(ctx)
 	s.self.send = func(f *oiv1.IndexerFrame) {
 		ctx, cancel := context.WithTimeout(ctx, tellTimeout)
@@ -227,6 +229,7 @@ func (s *session) serve(ctx context.Context) error {
 	}
 	s.self.ready.Store(true)
 	s.x.readers.Go(func() { s.dispatch(ctx) })
+	s.x.readers.Go(func() { s.ask(ctx) })
 	for {
 		f, err := s.next(s.turn)
 		if err != nil {
@@ -313,6 +316,10 @@ func (s *session) handle(ctx context.Context, f *oiv1.PublisherFrame) error {
 		return s.rebind(ctx, f.GetRebind())
 	case f.GetRangeRequest() != nil:
 		return s.rangeRequest(ctx, f.GetRangeRequest())
+	case f.GetFreshness() != nil:
+		return s.freshness(ctx, f.GetFreshness())
+	case f.GetContentAnswer() != nil:
+		return s.contentAnswer(ctx, f.GetContentAnswer())
 	case f.GetProbe() != nil:
 		return s.probe(ctx, f.GetProbe())
 	case f.GetReceiptRequest() != nil:
@@ -354,6 +361,7 @@ func (s *session) greet(ctx context.Context, h *oiv1.Hello) error {
 		Limits: &oiv1.Limits{
 			ChunkBytes: s.x.cfg.Limits.ChunkBytes, BatchItems: s.x.cfg.Limits.BatchItems,
 			BatchBytes: s.x.cfg.Limits.BatchBytes, PageBytes: s.x.cfg.Limits.PageBytes, AloneBytes: s.x.cfg.Limits.AloneBytes,
+			Signals: maxSignals,
 		},
 	}
 	if bytes.Equal(h.Note, view.Note) {

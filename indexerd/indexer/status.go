@@ -19,6 +19,10 @@ type Status struct {
 	PayloadBytes uint64        `json:"payload_bytes"`
 	DiskBytes    uint64        `json:"disk_bytes"`
 	Disk         DiskStatus    `json:"disk"`
+	Wanted       uint64        `json:"wanted"`    // pages that are to be asked for
+	Asked        uint64        `json:"asked"`     // pages asked for and not answered
+	Signalled    uint64        `json:"signalled"` // pages, ever
+	Delivered    uint64        `json:"delivered"` // pages that came for the asking, ever
 
 	Certificate identity.CertificateStatus `json:"certificate"`
 	Trust       identity.TrustStatus       `json:"trust"`
@@ -40,6 +44,10 @@ func (x *Indexer) Status() (Status, error) {
 		publishers[rec.Publisher] = true
 		s.Pages += rec.Pages
 		s.PayloadBytes += rec.PayloadBytes
+		s.Wanted += rec.Wanted
+		s.Asked += x.sessions.underWay(rec)
+		s.Signalled += rec.Signalled
+		s.Delivered += rec.Delivered
 	}
 	s.Publishers = len(publishers)
 	m, err := x.store.Metrics()

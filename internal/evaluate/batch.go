@@ -69,6 +69,7 @@ type Expected struct {
 
 	BatchID                     envelope.Hash // object_id of the manifest
 	JournalEpoch, From, Through uint64
+	Request                     uint64    // the manifest's
 	Sets                        []Decided // in batch order
 	StateCommitment             envelope.Hash
 
@@ -216,6 +217,8 @@ func (r *records) expectEntries(e Expected) error {
 			return err
 		}
 		switch {
+		case body.Request != e.Request:
+			return fail(Match, RuleBatch, "entry %d: request %d, want %d", entry.Sequence, body.Request, e.Request)
 		case entry.Subject != e.Subject:
 			return fail(Match, RuleParties, "entry %d: subject %s, want %s", entry.Sequence, entry.Subject, e.Subject)
 		case body.LogOrigin != e.LogOrigin:

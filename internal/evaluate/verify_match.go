@@ -162,8 +162,8 @@ func (v *verification) matchManifest() (string, error) {
 	case m.Audience != v.indexer:
 		return "", fail(Match, RuleParties, "the manifest is addressed to %s", m.Audience)
 	case m.body.GrantID != e.GrantID || m.body.CollectionRef != e.CollectionRef || m.body.JournalEpoch != e.JournalEpoch ||
-		m.body.From != e.From || m.body.Through != e.Through:
-		return "", fail(Match, RuleBatch, "manifest and entry differ in grant, collection or revisions")
+		m.body.From != e.From || m.body.Through != e.Through || m.body.Request != e.Request:
+		return "", fail(Match, RuleBatch, "manifest and entry differ in grant, collection, revisions or request")
 	case m.body.Offered.Count < e.Objects.Count:
 		return "", fail(Match, RuleBatch, "%d pages were offered, the entry is over %d", m.body.Offered.Count, e.Objects.Count)
 	case v.entry.IssuedAt.Before(m.IssuedAt.Add(-Window)):

@@ -24,6 +24,20 @@ type cursor struct {
 	// Listed is the root of the list by which pages were chosen last; zero if it
 	// was by prefixes.
 	Listed envelope.Hash `json:"listed,omitzero"`
+	// Request is the number of the last answer to a request in this journal epoch.
+	Request uint64 `json:"request,omitzero"`
+	// ToldEpoch and Told are how far signals were sent: durable before they are.
+	// Under is the grant under which the last ones were.
+	ToldEpoch uint64        `json:"told_epoch,omitzero"`
+	Told      uint64        `json:"told,omitzero"`
+	Under     envelope.Hash `json:"under,omitzero"`
+}
+
+// renumber begins a new journal epoch at its beginning.
+func (c *cursor) renumber() (err error) {
+	c.JournalEpoch, err = newJournalEpoch()
+	c.Acked, c.Seen, c.Request, c.Reconciling = 0, 0, 0, true
+	return err
 }
 
 // An offered item is one line of a batch as the publisher keeps it until the
@@ -163,9 +177,15 @@ func (a agreement) accept(ans storedAnswer, m translog.Manifest, items []offered
 	if err := plan.Apply(b); err != nil {
 		return c, err
 	}
-	c = cursor{
-		JournalEpoch: m.JournalEpoch, Acked: m.Through, Seen: max(c.Seen, m.Through),
-		State: plan.Root(), Receipt: ans.Receipt, Pages: plan.Count(), Reconciling: c.Reconciling && m.Through < reach, Listed: c.Listed,
+	c.JournalEpoch, c.Acked, c.State, c.Receipt, c.Pages = m.JournalEpoch, m.Through, plan.Root(), ans.Receipt, plan.Count()
+	if m.Request != 0 {
+		c.Request = m.Request // and what was not offered yet still is not
+		err = a.countAnswer(b, items)
+	} else {
+		c.Seen, c.Reconciling = max(c.Seen, m.Through), c.Reconciling && m.Through < reach
+	}
+	if err != nil {
+		return c, err
 	}
 	if err := a.writeAcked(b, m, ans.Receipt, items, decided); err != nil {
 		return c, err

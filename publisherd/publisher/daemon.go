@@ -274,6 +274,9 @@ func newIndexerLoop(name envelope.Name, log *slog.Logger) *indexerLoop {
 func (s *session) idle(ctx context.Context) error { return s.p.judged(s.rels, s.listen(ctx)) }
 
 func (s *session) listen(ctx context.Context) error {
+	if len(s.asking.requests) > 0 { // one came while the others were pushed
+		return pause(ctx, askedPause)
+	}
 	f, err := s.link.Recv(ctx)
 	if err != nil {
 		return s.explain(ctx, err)
@@ -284,9 +287,8 @@ func (s *session) listen(ctx context.Context) error {
 	if x := f.GetDrain(); x != nil {
 		return &Draining{time.Duration(x.ComeBackMs) * time.Millisecond}
 	}
-	if f.GetAcknowledgements() != nil {
-		s.told = true
-		return nil // the next push hears of what
+	if s.byItself(f) {
+		return s.asking.violated // the next push hears of it
 	}
 	return s.violation("a frame that nobody asked for")
 }

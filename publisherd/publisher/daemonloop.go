@@ -45,6 +45,8 @@ type indexerLoop struct {
 	roundsMu sync.Mutex
 	rounds   []*round
 	closed   bool
+	// lingering are rounds that wait for what the indexer still asks for.
+	lingering []*round
 
 	// The rest is owned by run.
 	lost    error               // not nil: the indexer is given up until the restart
@@ -70,6 +72,7 @@ type round struct {
 	results []Result
 	err     error
 	done    chan struct{}
+	until   time.Time // when it lingers no more; zero while it does not
 }
 
 func (l *indexerLoop) ask() *round {
@@ -96,8 +99,8 @@ func (l *indexerLoop) asked() bool {
 func (l *indexerLoop) take() []*round {
 	l.roundsMu.Lock()
 	defer l.roundsMu.Unlock()
-	all := l.rounds
-	l.rounds = nil
+	all := append(l.lingering, l.rounds...)
+	l.rounds, l.lingering = nil, nil
 	return all
 }
 
@@ -292,6 +295,9 @@ func (l *indexerLoop) bring(ctx, stop context.Context, c conn, rels []*Relations
 			return err
 		}
 		delete(l.held, r.Series)
+	}
+	if l.linger(rounds, rels, results) {
+		return nil
 	}
 	l.answerAll(rounds, results, nil)
 	return nil

@@ -24,6 +24,10 @@
 //   - An indexer has to show pages that it acknowledged, drawn at random, and
 //     shows everybody the log that it shows here; else the agreement stops
 //     (TestWrongAnswersToProbesStopTheAgreement, TestASplitViewStopsTheAgreement).
+//   - Under a grant by which the indexer asks, nothing but deletions is sent
+//     unasked, and what is signalled or asked for is delivered once through cuts
+//     (TestARequestGrantSignalsAndSendsWhatIsAskedFor,
+//     TestRequestsAreAnsweredOnceThroughCuts).
 //   - What an indexer claims moves nothing before it is proven
 //     (TestALyingIndexerMovesNothing), and no session begins by a clock that was
 //     moved back (TestTheClockIsNotMovedBack).

@@ -155,11 +155,9 @@ func (a agreement) relist(c cursor) (cursor, error) {
 	}
 	c.Listed, c.Seen = root, 0
 	if c.JournalEpoch != 0 {
-		epoch, err := newJournalEpoch()
-		if err != nil {
+		if err := c.renumber(); err != nil {
 			return c, err
 		}
-		c.JournalEpoch, c.Acked, c.Reconciling = epoch, 0, true
 	}
 	return c, a.setCursor(c)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/ed25519"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"time"
 
@@ -33,10 +32,7 @@ type GrantRequest struct {
 // both with the secrets of the new series. It needs no store: the identity and
 // the folder are enough.
 func IssueGrant(dir string, q GrantRequest, now time.Time) (*Relationship, []grants.Warning, error) {
-	if q.Mode = cmp.Or(q.Mode, grants.ModePush); q.Mode != grants.ModePush {
-		// A signed promise that nothing keeps would mislead whoever reads it.
-		return nil, nil, fmt.Errorf("%w: %q; this edition speaks push", ErrMode, q.Mode)
-	}
+	q.Mode = cmp.Or(q.Mode, grants.ModePush)
 	if q.List != nil {
 		q.Scope = q.List.Scope
 	}
@@ -143,9 +139,6 @@ func checkRevocations(dir string, indexer envelope.Name, g *grants.Grant) error 
 	}
 	return nil
 }
-
-// ErrMode is returned for a grant whose mode this edition does not speak.
-var ErrMode = errors.New("transfer mode not spoken")
 
 // checkIssue refuses what the indexer would refuse later: an indexer that is
 // not trusted, a collection that is not configured, and a scope that collides with

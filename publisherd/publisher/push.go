@@ -24,7 +24,10 @@ type Result struct {
 	Deleted      int             `json:"deleted"`
 	Unchanged    uint64          `json:"unchanged"`
 	OutOfScope   int             `json:"out_of_scope"`
-	Withheld     int             `json:"withheld"` // by what the pages themselves deny
+	Withheld     int             `json:"withheld"`  // by what the pages themselves deny
+	Signalled    int             `json:"signalled"` // told of, without their content
+	Asked        int             `json:"asked"`     // asked for by the indexer
+	Waiting      uint64          `json:"waiting"`   // that it means to ask for later
 	Refused      []RefusedItem   `json:"refused"`
 	Skipped      []SkippedItem   `json:"skipped"`
 	Receipts     []envelope.Hash `json:"receipts"`
@@ -249,6 +252,11 @@ func (p *Publisher) pushOnce(ctx context.Context, rels []*Relationship, scans ma
 	}
 	defer s.close()
 	dialled := time.Since(start)
+	defer func() {
+		if len(errs) == 0 && !cut {
+			errs = s.attend(ctx, rels, scans, all)
+		}
+	}()
 	for i, r := range rels {
 		result, err := s.bring(ctx, s.outdated(), r, scans[r.Collection])
 		if i == 0 {
@@ -276,6 +284,8 @@ func (p *Publisher) pushOnce(ctx context.Context, rels []*Relationship, scans ma
 func (r Result) plus(next Result) Result {
 	next.Sent += r.Sent
 	next.Deleted += r.Deleted
+	next.Signalled += r.Signalled
+	next.Asked += r.Asked
 	next.Refused = append(r.Refused, next.Refused...)
 	next.Receipts = append(r.Receipts, next.Receipts...)
 	next.Unchanged -= min(next.Unchanged, uint64(r.Sent)) // sent by this push, if not by this session
@@ -310,6 +320,9 @@ func (s *session) bring(ctx context.Context, stop <-chan struct{}, r *Relationsh
 	}
 	if err == nil {
 		err = s.push(ctx, r, sc.col, &result)
+	}
+	if err == nil {
+		err = s.answerAsked(ctx, r, sc.col, &result)
 	}
 	if err == nil {
 		err = s.follow(r, &result)

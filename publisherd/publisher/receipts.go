@@ -47,7 +47,7 @@ func agreed(self envelope.Name, peer *identity.Peer, log *identity.Log, keys env
 func expected(self envelope.Name, peer *identity.Peer, log *identity.Log, keys envelope.KeySource, rel *Relationship, pair grants.Pair, manifest *envelope.Object, m translog.Manifest) evaluate.Expected {
 	return evaluate.Expected{
 		Agreed: agreed(self, peer, log, keys, rel, pair), BatchID: manifest.ID,
-		JournalEpoch: m.JournalEpoch, From: m.From, Through: m.Through,
+		JournalEpoch: m.JournalEpoch, From: m.From, Through: m.Through, Request: m.Request,
 		StateCommitment:  rel.LeafKey.StateCommitment(m.JournalEpoch, m.Through, m.StateAfter),
 		ManifestIssuedAt: manifest.IssuedAt,
 	}

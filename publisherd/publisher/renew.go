@@ -19,6 +19,7 @@ type RenewRequest struct {
 	Purposes grants.Purposes
 	Terms    *grants.PolicyTerms
 	Lifetime time.Duration
+	Mode     grants.Mode
 	// Statements take the place of those that the grant was drawn from. Without
 	// them, those are read again, and have to allow what is granted still.
 	Statements []*Statement
@@ -101,6 +102,9 @@ func (r *Relationship) restate(d *grants.Draft, anew []*Statement) error {
 func (q *RenewRequest) apply(d *grants.Draft) error {
 	if q.Lifetime != 0 {
 		d.Lifetime = q.Lifetime
+	}
+	if q.Mode != "" {
+		d.Mode = q.Mode
 	}
 	if len(q.Prefixes) > 0 {
 		scope, err := grants.PrefixScope(q.Prefixes...)

@@ -109,6 +109,7 @@ type session struct {
 	refused map[string]error                 // series that the indexer did not admit
 	told    bool                             // the indexer said by itself that a deletion is done
 	probing probing
+	asking  asking
 
 	compared chan struct{}      // closed when the first comparison with the public log is done
 	hurry    context.CancelFunc // ends it
@@ -291,9 +292,10 @@ func (s *session) next(ctx context.Context) (*oiv1.IndexerFrame, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.p.replyTime(), fmt.Errorf("%w: %s, within %s", ErrNoAnswer, s.name(), s.p.replyTime()))
 	defer cancel()
 	f, err := s.link.Recv(ctx)
-	for err == nil && f.GetAcknowledgements() != nil {
-		s.told = true // the next push hears of what
-		f, err = s.link.Recv(ctx)
+	for err == nil && s.byItself(f) {
+		if err = s.asking.violated; err == nil {
+			f, err = s.link.Recv(ctx)
+		}
 	}
 	if err != nil {
 		return nil, s.explain(ctx, err)

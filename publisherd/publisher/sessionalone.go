@@ -52,6 +52,7 @@ func (d *drafter) giveBack() { <-d.one }
 func (s *session) sendAlone(ctx context.Context, series string, manifest *envelope.Object, dr *draft) error {
 	err := s.send(ctx, &oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Batch{Batch: &oiv1.Batch{
 		Series: series, Manifest: manifest.Raw, Alone: true, ItemsBytes: uint64(dr.itemsBytes), RawBytes: uint64(dr.rawBytes),
+		Request: dr.answers,
 	}}})
 	if err != nil {
 		return err

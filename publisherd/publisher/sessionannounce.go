@@ -37,6 +37,7 @@ func (s *session) announce(ctx context.Context, exporter [32]byte) error {
 	}
 	for _, c := range result.Collections {
 		s.held[c.Series] = c
+		s.asking.want(c.Series, c.Wanted)
 	}
 	for _, r := range s.rels {
 		if s.held[r.Series] == nil {

@@ -35,6 +35,8 @@ type draft struct {
 	last                 bool   // nothing is left behind it, or may go today
 	spent                bool   // a limit of the grant stands in the way of the rest
 	alone                *alone // set for a page alone, in place of frame
+	request              uint64 // the manifest's, of a batch that moves no cursor
+	answers              uint64 // the id of what it answers, if the indexer asked
 }
 
 // A drafter makes one draft after another out of a journal. It runs ahead of
@@ -54,6 +56,7 @@ type drafter struct {
 	report  *Result
 	pace    pacer
 	resend  map[[32]byte]bool // pages that are offered whatever is known of them
+	rows    rowReader         // in place of all changes of the journal; see sessionrequest.go
 
 	raw []byte        // reused
 	one chan struct{} // holds a token while a page alone is in hand
@@ -85,13 +88,13 @@ func (d *drafter) next(ctx context.Context, from uint64) (*draft, error) {
 	d.pace.pages = 0
 	var wire oiv1.Items
 	var payload [][]byte
-	size, previous := 0, from
+	size, previous := 0, d.base(from)
 	snapshot, err := d.agreed.store.Snapshot()
 	if err != nil {
 		return nil, err
 	}
 	defer snapshot.Close()
-	err = d.journal.changes(snapshot, from, d.target, func(h [32]byte, row pageRow) (bool, error) {
+	err = d.changes(snapshot, from, func(h [32]byte, row pageRow) (bool, error) {
 		it, err := d.item(snapshot, h, row)
 		if err != nil || it == nil {
 			return err == nil, err

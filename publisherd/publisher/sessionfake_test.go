@@ -50,6 +50,7 @@ type fakeIndexer struct {
 	pairs  map[envelope.Hash]grants.Pair
 	pages  map[string]state.Item
 	fakeProbes
+	fakeAsks
 	held     oiv1.CollectionState
 	answered map[envelope.Hash]*oiv1.BatchResult // by batch or grant
 	last     *stage.Batch
@@ -186,7 +187,7 @@ func (f *fakeIndexer) Session(stream grpc.BidiStreamingServer[oiv1.PublisherFram
 		if out.GetBatchResult().GetCommitted() != nil {
 			seen = max(seen, f.size())
 		}
-		if out != nil {
+		for ; out != nil; out = f.follows(out) {
 			if err := stream.Send(out); err != nil {
 				return nil
 			}
@@ -208,9 +209,11 @@ func (f *fakeIndexer) frame(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 	case f.gone.Load():
 		return nil, errHungUp
 	case in.GetHello() != nil:
+		f.open = nil
 		return f.welcome(in.GetHello(), seen), nil
 	case in.GetAnnounce() != nil:
 		held := proto.Clone(&f.held).(*oiv1.CollectionState)
+		held.Wanted = uint64(len(f.signals))
 		return &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_AnnounceResult{AnnounceResult: &oiv1.AnnounceResult{Collections: []*oiv1.CollectionState{held}}}}, nil
 	case in.GetBatch() != nil:
 		return f.batch(stream, in.GetBatch(), *seen)
@@ -221,6 +224,10 @@ func (f *fakeIndexer) frame(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 		}}}, nil
 	case in.GetRebind() != nil:
 		return f.rebind(in.GetRebind(), *seen)
+	case in.GetFreshness() != nil:
+		return f.signalled(in.GetFreshness())
+	case in.GetContentAnswer() != nil:
+		return f.answers(in.GetContentAnswer())
 	case in.GetProbe() != nil:
 		return f.probe(in.GetProbe()), nil
 	case in.GetRangeRequest() != nil:
@@ -242,7 +249,7 @@ func result(r *oiv1.BatchResult) *oiv1.IndexerFrame {
 func (f *fakeIndexer) welcome(h *oiv1.Hello, seen *uint64) *oiv1.IndexerFrame {
 	w := &oiv1.Welcome{
 		Version: sessionVersion, Nonce: make([]byte, 32), Note: f.s.Note(f.t, f.s.Size()),
-		Limits: &oiv1.Limits{ChunkBytes: 1 << 20, BatchItems: cmp.Or(f.items, 1000), BatchBytes: 4 << 20, PageBytes: 1 << 20, AloneBytes: f.alone},
+		Limits: &oiv1.Limits{ChunkBytes: 1 << 20, BatchItems: cmp.Or(f.items, 1000), BatchBytes: 4 << 20, PageBytes: 1 << 20, AloneBytes: f.alone, Signals: 3},
 	}
 	w.Nonce[0] = 1
 	if len(h.Note) > 0 {
@@ -294,10 +301,11 @@ func (f *fakeIndexer) batch(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 		return f.refuseByLimit(b.Series, o.ID), nil
 	}
 	f.s.JournalEpoch = m.JournalEpoch
-	offer := &stage.Batch{From: m.From, Through: m.Through, Manifest: o, StateAfter: m.StateAfter, Pair: f.pairs[m.GrantID]}
+	offer := &stage.Batch{From: m.From, Through: m.Through, Request: m.Request, Manifest: o, StateAfter: m.StateAfter, Pair: f.pairs[m.GrantID]}
 	decisions := f.unpack(offer, m, frame, b.ItemsBytes)
 	a := f.s.Answer(f.t, offer, seen, f.lie)
 	f.last = offer
+	f.came(m, offer.Pages)
 	return f.commit(b.Series, o.ID, a, decisions, m.GrantID, m.StateAfter, m.Through)
 }
 
@@ -314,7 +322,7 @@ func (f *fakeIndexer) unpack(offer *stage.Batch, m translog.Manifest, frame []by
 	var items oiv1.Items
 	check(f.t, proto.Unmarshal(raw[:itemsBytes], &items))
 	f.offered = items.Items
-	payloads, revision := raw[itemsBytes:], m.From
+	payloads, revision := raw[itemsBytes:], f.base(m)
 	for _, it := range items.Items {
 		revision += it.RevisionDelta
 		body := payloads[:it.Length]

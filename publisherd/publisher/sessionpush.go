@@ -36,6 +36,9 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 	if c, err = s.hear(ctx, a, c); err != nil {
 		return err
 	}
+	if c, err = s.catchUp(a, c); err != nil {
+		return err
+	}
 	if err := s.checkHeld(a, c); err != nil {
 		return err
 	}
@@ -53,6 +56,9 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 	if c, err = a.relist(c); err != nil {
 		return err
 	}
+	if c, err = s.regrant(a, c); err != nil {
+		return err
+	}
 	if c.JournalEpoch == 0 {
 		c.JournalEpoch = h.Epoch
 	}
@@ -66,31 +72,44 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 	if c.Seen >= h.Revision && !c.Reconciling {
 		return nil // nothing changed costs nothing
 	}
-	members, err := rel.openMembers(s.p.dir)
-	if err != nil {
-		return err
-	}
-	paced, err := a.pacing(s.p.store)
-	if err != nil {
-		return err
-	}
-	encoder, err := newEncoder()
-	if err != nil {
-		return err
-	}
-	defer encoder.Close()
 	s.reach = h.Revision
-	d := &drafter{
-		p: s.p, journal: col.journal, agreed: a, members: members, source: col.source, cache: col.cache, encoder: encoder,
-		limits: s.welcome.Limits, target: h.Revision, report: new(Result), one: make(chan struct{}, 1),
-		pace: pacer{limits: a.limits(), used: paced.Used}, resend: s.probing.resend[rel.Series],
+	d, err := s.newDrafter(a, col, h.Revision)
+	if err != nil {
+		return err
 	}
+	defer d.encoder.Close()
+	d.resend = s.probing.resend[rel.Series]
 	defer func() {
 		report.OutOfScope += d.report.OutOfScope
 		report.Withheld += d.report.Withheld
 		report.Refused = append(report.Refused, d.report.Refused...)
 	}()
+	if !rel.Pair.Grant.Body.Mode.Pushes() {
+		return s.signal(ctx, a, c, d, report)
+	}
 	return s.deliver(ctx, a, c, d, report)
+}
+
+// newDrafter makes a drafter of what the journal has up to target. Its encoder
+// has to be closed.
+func (s *session) newDrafter(a agreement, col *collection, target uint64) (*drafter, error) {
+	members, err := a.rel.openMembers(s.p.dir)
+	if err != nil {
+		return nil, err
+	}
+	paced, err := a.pacing(s.p.store)
+	if err != nil {
+		return nil, err
+	}
+	encoder, err := newEncoder()
+	if err != nil {
+		return nil, err
+	}
+	return &drafter{
+		p: s.p, journal: col.journal, agreed: a, members: members, source: col.source, cache: col.cache, encoder: encoder,
+		limits: s.welcome.Limits, target: target, report: new(Result), one: make(chan struct{}, 1),
+		pace: pacer{limits: a.limits(), used: paced.Used},
+	}, nil
 }
 
 // deliver sends the drafter's batches one after the other.
@@ -179,6 +198,9 @@ func (s *session) manifest(a agreement, c cursor, dr *draft) (*envelope.Object, 
 		CollectionRef: a.rel.CollectionRef(), From: c.Acked, GrantID: a.rel.Pair.Grant.Object.ID, JournalEpoch: c.JournalEpoch,
 		Offered: translog.SetOf(leaves), Publisher: s.p.local.Name(), StateAfter: plan.Root(), StateBefore: c.State, Through: dr.through,
 	}
+	if dr.request != 0 {
+		body.Request, body.Through = dr.request, c.Acked
+	}
 	o, err := envelope.Sign(envelope.Header{
 		Type: envelope.BatchManifest, Authority: s.p.local.Name().Authority(), Subject: a.rel.Subject(s.p.local.Name()), Audience: s.name(),
 		Epoch: s.p.local.Epoch(envelope.UseEnvelope), Sequence: body.Through, IssuedAt: now,
@@ -203,7 +225,7 @@ func (s *session) sendBatch(ctx context.Context, series string, manifest *envelo
 	}
 	err := s.send(ctx, &oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Batch{Batch: &oiv1.Batch{
 		Series: series, Manifest: manifest.Raw, FrameBytes: uint64(len(dr.frame)),
-		ItemsBytes: uint64(dr.itemsBytes), RawBytes: uint64(dr.rawBytes),
+		ItemsBytes: uint64(dr.itemsBytes), RawBytes: uint64(dr.rawBytes), Request: dr.answers,
 	}}})
 	for _, c := range chunks(dr.frame, int(min(s.welcome.Limits.ChunkBytes, 1<<20))) {
 		if err != nil {
@@ -272,8 +294,7 @@ func (s *session) agrees(a agreement, c cursor) bool {
 	if held.JournalEpoch == 0 && c.JournalEpoch == 0 && !c.Reconciling {
 		return true // nothing was ever delivered
 	}
-	return held.JournalEpoch == c.JournalEpoch && held.Revision == c.Acked &&
-		string(held.StateRoot) == string(c.State[:]) && string(held.Receipt) == string(c.Receipt[:])
+	return held.JournalEpoch == c.JournalEpoch && held.Revision == c.Acked && sameState(held, c)
 }
 
 // checkHeld refuses what contradicts the indexer's own receipt: under the last
@@ -285,6 +306,9 @@ func (s *session) checkHeld(a agreement, c cursor) error {
 		return nil
 	}
 	if held.JournalEpoch != c.JournalEpoch || held.Revision != c.Acked {
+		if c.Told > 0 && c.ToldEpoch == c.JournalEpoch {
+			return nil // no receipt says how far signals are durable: all is compared anew
+		}
 		return s.violation("it says that it is at revision %d of series %s, and its receipt says %d", held.Revision, a.rel.Series, c.Acked)
 	}
 	for _, v := range a.rel.revocations {

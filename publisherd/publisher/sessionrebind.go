@@ -255,10 +255,9 @@ func (a agreement) acceptRebind(ans storedAnswer, pair grants.Pair, wider bool, 
 	}
 	c.State, c.Pages, c.Receipt = plan.Root(), plan.Count(), ans.Receipt
 	if wider {
-		if c.JournalEpoch, err = newJournalEpoch(); err != nil {
+		if err := c.renumber(); err != nil {
 			return c, err
 		}
-		c.Acked, c.Seen, c.Reconciling = 0, 0, true
 	}
 	err = errors.Join(
 		durable.WriteJSON(b, receiptKey(ans.Receipt), ans),

@@ -39,6 +39,10 @@ type IndexerStatus struct {
 	Expiry         string             `json:"expiry"` // when it ends, and what happens before, in words
 	Alert          bool               `json:"alert"`  // see Relationship.Alert
 	Renewal        *Renewal           `json:"renewal,omitzero"`
+	Mode           grants.Mode        `json:"mode"`      // who begins a transfer: push, request or both
+	Signalled      uint64             `json:"signalled"` // pages, ever
+	Asked          uint64             `json:"asked"`     // pages that the indexer asked for, ever
+	Delivered      uint64             `json:"delivered"` // of them, those that it has
 	Backlog        uint64             `json:"backlog"`
 	Pages          uint64             `json:"pages"`
 	Pending        bool               `json:"pending"`                // a batch awaits its receipt
@@ -181,6 +185,11 @@ func (p *Publisher) indexerStatus(r *Relationship, h head) (IndexerStatus, error
 	if !c.Receipt.IsZero() {
 		line.LastReceipt = c.Receipt.String()
 	}
+	n, err := a.askedCount(p.store)
+	if err != nil {
+		return line, err
+	}
+	line.Mode, line.Signalled, line.Asked, line.Delivered = r.Pair.Grant.Body.Mode, n.Signalled, n.Asked, n.Delivered
 	paced, err := a.pacing(p.store)
 	if err != nil {
 		return line, err

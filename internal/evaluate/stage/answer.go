@@ -39,7 +39,7 @@ func (s *Stage) entry(b *Batch) translog.Entry {
 		CollectionRef: s.LeafKey.CollectionRef(collection), From: b.From, GrantExpiresAt: envelope.At(g.Object.ExpiresAt),
 		GrantID: g.Object.ID, Indexer: s.Indexer.Name(), JournalEpoch: s.JournalEpoch, LogOrigin: s.Origin(),
 		PolicyHash: b.Pair.Policy.Object.ID, Profile: translog.Profile, Purposes: g.Body.Purposes.Strings(), ScopeHash: g.ScopeHash,
-		State: s.LeafKey.StateCommitment(s.JournalEpoch, b.Through, b.StateAfter), Through: b.Through,
+		State: s.LeafKey.StateCommitment(s.JournalEpoch, b.Through, b.StateAfter), Through: b.Through, Request: b.Request,
 	}
 }
 
@@ -205,7 +205,7 @@ func (s *Stage) agreed(pair grants.Pair) evaluate.Agreed {
 func (s *Stage) Expect(b *Batch, seen uint64) evaluate.Expected {
 	e := evaluate.Expected{
 		Agreed:  s.agreed(b.Pair),
-		BatchID: b.Manifest.ID, JournalEpoch: s.JournalEpoch, From: b.From, Through: b.Through, Sets: b.decided(),
+		BatchID: b.Manifest.ID, JournalEpoch: s.JournalEpoch, From: b.From, Through: b.Through, Request: b.Request, Sets: b.decided(),
 		StateCommitment:  s.LeafKey.StateCommitment(s.JournalEpoch, b.Through, b.StateAfter),
 		ManifestIssuedAt: b.Manifest.IssuedAt, Sent: s.Now, Now: s.Now.Add(2 * time.Second),
 	}

@@ -150,6 +150,7 @@ func Pages() []Page {
 type Batch struct {
 	Pages         []Page
 	From, Through uint64
+	Request       uint64 // of an answer to a request
 	Leaves        []translog.Leaf
 	Manifest      *envelope.Object
 	StateAfter    envelope.Hash

@@ -151,6 +151,8 @@ type PublisherFrame struct {
 	//	*PublisherFrame_Revocation
 	//	*PublisherFrame_RangeRequest
 	//	*PublisherFrame_Probe
+	//	*PublisherFrame_Freshness
+	//	*PublisherFrame_ContentAnswer
 	Frame         isPublisherFrame_Frame `protobuf_oneof:"frame"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -292,6 +294,24 @@ func (x *PublisherFrame) GetProbe() *Probe {
 	return nil
 }
 
+func (x *PublisherFrame) GetFreshness() *Freshness {
+	if x != nil {
+		if x, ok := x.Frame.(*PublisherFrame_Freshness); ok {
+			return x.Freshness
+		}
+	}
+	return nil
+}
+
+func (x *PublisherFrame) GetContentAnswer() *ContentAnswer {
+	if x != nil {
+		if x, ok := x.Frame.(*PublisherFrame_ContentAnswer); ok {
+			return x.ContentAnswer
+		}
+	}
+	return nil
+}
+
 type isPublisherFrame_Frame interface {
 	isPublisherFrame_Frame()
 }
@@ -340,6 +360,14 @@ type PublisherFrame_Probe struct {
 	Probe *Probe `protobuf:"bytes,11,opt,name=probe,proto3,oneof"`
 }
 
+type PublisherFrame_Freshness struct {
+	Freshness *Freshness `protobuf:"bytes,12,opt,name=freshness,proto3,oneof"`
+}
+
+type PublisherFrame_ContentAnswer struct {
+	ContentAnswer *ContentAnswer `protobuf:"bytes,13,opt,name=content_answer,json=contentAnswer,proto3,oneof"`
+}
+
 func (*PublisherFrame_Hello) isPublisherFrame_Frame() {}
 
 func (*PublisherFrame_Announce) isPublisherFrame_Frame() {}
@@ -362,6 +390,10 @@ func (*PublisherFrame_RangeRequest) isPublisherFrame_Frame() {}
 
 func (*PublisherFrame_Probe) isPublisherFrame_Frame() {}
 
+func (*PublisherFrame_Freshness) isPublisherFrame_Frame() {}
+
+func (*PublisherFrame_ContentAnswer) isPublisherFrame_Frame() {}
+
 // IndexerFrame is one message from the indexer.
 type IndexerFrame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -376,6 +408,9 @@ type IndexerFrame struct {
 	//	*IndexerFrame_Acknowledgements
 	//	*IndexerFrame_RangeAnswer
 	//	*IndexerFrame_ProbeAnswer
+	//	*IndexerFrame_FreshnessAck
+	//	*IndexerFrame_ContentRequest
+	//	*IndexerFrame_ContentCancel
 	Frame         isIndexerFrame_Frame `protobuf_oneof:"frame"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -499,6 +534,33 @@ func (x *IndexerFrame) GetProbeAnswer() *ProbeAnswer {
 	return nil
 }
 
+func (x *IndexerFrame) GetFreshnessAck() *FreshnessAck {
+	if x != nil {
+		if x, ok := x.Frame.(*IndexerFrame_FreshnessAck); ok {
+			return x.FreshnessAck
+		}
+	}
+	return nil
+}
+
+func (x *IndexerFrame) GetContentRequest() *ContentRequest {
+	if x != nil {
+		if x, ok := x.Frame.(*IndexerFrame_ContentRequest); ok {
+			return x.ContentRequest
+		}
+	}
+	return nil
+}
+
+func (x *IndexerFrame) GetContentCancel() *ContentCancel {
+	if x != nil {
+		if x, ok := x.Frame.(*IndexerFrame_ContentCancel); ok {
+			return x.ContentCancel
+		}
+	}
+	return nil
+}
+
 type isIndexerFrame_Frame interface {
 	isIndexerFrame_Frame()
 }
@@ -539,6 +601,18 @@ type IndexerFrame_ProbeAnswer struct {
 	ProbeAnswer *ProbeAnswer `protobuf:"bytes,9,opt,name=probe_answer,json=probeAnswer,proto3,oneof"`
 }
 
+type IndexerFrame_FreshnessAck struct {
+	FreshnessAck *FreshnessAck `protobuf:"bytes,10,opt,name=freshness_ack,json=freshnessAck,proto3,oneof"`
+}
+
+type IndexerFrame_ContentRequest struct {
+	ContentRequest *ContentRequest `protobuf:"bytes,11,opt,name=content_request,json=contentRequest,proto3,oneof"`
+}
+
+type IndexerFrame_ContentCancel struct {
+	ContentCancel *ContentCancel `protobuf:"bytes,12,opt,name=content_cancel,json=contentCancel,proto3,oneof"`
+}
+
 func (*IndexerFrame_Welcome) isIndexerFrame_Frame() {}
 
 func (*IndexerFrame_AnnounceResult) isIndexerFrame_Frame() {}
@@ -556,6 +630,12 @@ func (*IndexerFrame_Acknowledgements) isIndexerFrame_Frame() {}
 func (*IndexerFrame_RangeAnswer) isIndexerFrame_Frame() {}
 
 func (*IndexerFrame_ProbeAnswer) isIndexerFrame_Frame() {}
+
+func (*IndexerFrame_FreshnessAck) isIndexerFrame_Frame() {}
+
+func (*IndexerFrame_ContentRequest) isIndexerFrame_Frame() {}
+
+func (*IndexerFrame_ContentCancel) isIndexerFrame_Frame() {}
 
 // SignedObject is one signed artefact, its exact octets.
 type SignedObject struct {
@@ -807,7 +887,9 @@ type Limits struct {
 	PageBytes uint64 `protobuf:"varint,4,opt,name=page_bytes,json=pageBytes,proto3" json:"page_bytes,omitempty"`
 	// alone_bytes is the largest payload that may share a batch; a larger one
 	// travels alone. 0: no page does.
-	AloneBytes    uint64 `protobuf:"varint,5,opt,name=alone_bytes,json=aloneBytes,proto3" json:"alone_bytes,omitempty"`
+	AloneBytes uint64 `protobuf:"varint,5,opt,name=alone_bytes,json=aloneBytes,proto3" json:"alone_bytes,omitempty"`
+	// signals is the most signals of one Freshness; 0: none is taken.
+	Signals       uint32 `protobuf:"varint,7,opt,name=signals,proto3" json:"signals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -873,6 +955,13 @@ func (x *Limits) GetPageBytes() uint64 {
 func (x *Limits) GetAloneBytes() uint64 {
 	if x != nil {
 		return x.AloneBytes
+	}
+	return 0
+}
+
+func (x *Limits) GetSignals() uint32 {
+	if x != nil {
+		return x.Signals
 	}
 	return 0
 }
@@ -1304,7 +1393,9 @@ type CollectionState struct {
 	Receipt []byte `protobuf:"bytes,5,opt,name=receipt,proto3" json:"receipt,omitempty"`
 	// bound_grant is the grant under which the state is held: the one of the
 	// last batch or rebind, empty if none.
-	BoundGrant    []byte `protobuf:"bytes,6,opt,name=bound_grant,json=boundGrant,proto3" json:"bound_grant,omitempty"`
+	BoundGrant []byte `protobuf:"bytes,6,opt,name=bound_grant,json=boundGrant,proto3" json:"bound_grant,omitempty"`
+	// wanted counts the pages of the series that the indexer means to ask for.
+	Wanted        uint64 `protobuf:"varint,7,opt,name=wanted,proto3" json:"wanted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1379,6 +1470,13 @@ func (x *CollectionState) GetBoundGrant() []byte {
 		return x.BoundGrant
 	}
 	return nil
+}
+
+func (x *CollectionState) GetWanted() uint64 {
+	if x != nil {
+		return x.Wanted
+	}
+	return 0
 }
 
 // Rebind asks that a renewed grant, announced in this session, takes over the
@@ -1978,7 +2076,10 @@ type Batch struct {
 	// alone is set for a batch of one page that is too large for any other. Both
 	// sides pass its frame on as it is made: frame_bytes is 0, since nobody knows
 	// it yet, and the last Chunk says so.
-	Alone         bool `protobuf:"varint,6,opt,name=alone,proto3" json:"alone,omitempty"`
+	Alone bool `protobuf:"varint,6,opt,name=alone,proto3" json:"alone,omitempty"`
+	// request is the id of the ContentRequest that the batch answers; 0 in any
+	// other.
+	Request       uint64 `protobuf:"varint,8,opt,name=request,proto3" json:"request,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2053,6 +2154,13 @@ func (x *Batch) GetAlone() bool {
 		return x.Alone
 	}
 	return false
+}
+
+func (x *Batch) GetRequest() uint64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
 }
 
 // Chunk is the next piece of a batch's frame.
@@ -2264,6 +2372,157 @@ func (x *Item) GetScopeIndex() uint64 {
 	return 0
 }
 
+// FreshnessAck answers a Freshness.
+type FreshnessAck struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Series       string                 `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`
+	JournalEpoch uint64                 `protobuf:"varint,2,opt,name=journal_epoch,json=journalEpoch,proto3" json:"journal_epoch,omitempty"`
+	// through is how far the signals are durable.
+	Through uint64 `protobuf:"varint,3,opt,name=through,proto3" json:"through,omitempty"`
+	// wanted counts the pages that the indexer means to ask for.
+	Wanted uint64 `protobuf:"varint,4,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	// refused tells why nothing of the Freshness was kept.
+	Refused       *Fault `protobuf:"bytes,5,opt,name=refused,proto3" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FreshnessAck) Reset() {
+	*x = FreshnessAck{}
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FreshnessAck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FreshnessAck) ProtoMessage() {}
+
+func (x *FreshnessAck) ProtoReflect() protoreflect.Message {
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FreshnessAck.ProtoReflect.Descriptor instead.
+func (*FreshnessAck) Descriptor() ([]byte, []int) {
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *FreshnessAck) GetSeries() string {
+	if x != nil {
+		return x.Series
+	}
+	return ""
+}
+
+func (x *FreshnessAck) GetJournalEpoch() uint64 {
+	if x != nil {
+		return x.JournalEpoch
+	}
+	return 0
+}
+
+func (x *FreshnessAck) GetThrough() uint64 {
+	if x != nil {
+		return x.Through
+	}
+	return 0
+}
+
+func (x *FreshnessAck) GetWanted() uint64 {
+	if x != nil {
+		return x.Wanted
+	}
+	return 0
+}
+
+func (x *FreshnessAck) GetRefused() *Fault {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+// ContentAnswer ends the answer to a ContentRequest.
+type ContentAnswer struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Series string                 `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`
+	Id     uint64                 `protobuf:"varint,2,opt,name=id,proto3" json:"id,omitempty"`
+	// refused tells why none of its pages comes, or no more of them.
+	Refused *Fault `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"`
+	// refusals are of single pages.
+	Refusals      []*ContentRefusal `protobuf:"bytes,4,rep,name=refusals,proto3" json:"refusals,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContentAnswer) Reset() {
+	*x = ContentAnswer{}
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContentAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContentAnswer) ProtoMessage() {}
+
+func (x *ContentAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContentAnswer.ProtoReflect.Descriptor instead.
+func (*ContentAnswer) Descriptor() ([]byte, []int) {
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ContentAnswer) GetSeries() string {
+	if x != nil {
+		return x.Series
+	}
+	return ""
+}
+
+func (x *ContentAnswer) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *ContentAnswer) GetRefused() *Fault {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+func (x *ContentAnswer) GetRefusals() []*ContentRefusal {
+	if x != nil {
+		return x.Refusals
+	}
+	return nil
+}
+
 // ReceiptRequest asks what became of a batch that was sent before.
 type ReceiptRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2275,7 +2534,7 @@ type ReceiptRequest struct {
 
 func (x *ReceiptRequest) Reset() {
 	*x = ReceiptRequest{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[25]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +2546,7 @@ func (x *ReceiptRequest) String() string {
 func (*ReceiptRequest) ProtoMessage() {}
 
 func (x *ReceiptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[25]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,7 +2559,7 @@ func (x *ReceiptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiptRequest.ProtoReflect.Descriptor instead.
 func (*ReceiptRequest) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{25}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReceiptRequest) GetSeries() string {
@@ -2335,7 +2594,7 @@ type BatchResult struct {
 
 func (x *BatchResult) Reset() {
 	*x = BatchResult{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[26]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2347,7 +2606,7 @@ func (x *BatchResult) String() string {
 func (*BatchResult) ProtoMessage() {}
 
 func (x *BatchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[26]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2360,7 +2619,7 @@ func (x *BatchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchResult.ProtoReflect.Descriptor instead.
 func (*BatchResult) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{26}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *BatchResult) GetSeries() string {
@@ -2416,7 +2675,7 @@ type Committed struct {
 
 func (x *Committed) Reset() {
 	*x = Committed{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[27]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2428,7 +2687,7 @@ func (x *Committed) String() string {
 func (*Committed) ProtoMessage() {}
 
 func (x *Committed) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[27]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2441,7 +2700,7 @@ func (x *Committed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Committed.ProtoReflect.Descriptor instead.
 func (*Committed) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{27}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Committed) GetReceipt() []byte {
@@ -2503,7 +2762,7 @@ type Path struct {
 
 func (x *Path) Reset() {
 	*x = Path{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[28]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2515,7 +2774,7 @@ func (x *Path) String() string {
 func (*Path) ProtoMessage() {}
 
 func (x *Path) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[28]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2528,7 +2787,7 @@ func (x *Path) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Path.ProtoReflect.Descriptor instead.
 func (*Path) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{28}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Path) GetHashes() [][]byte {
@@ -2550,7 +2809,7 @@ type ItemRefusal struct {
 
 func (x *ItemRefusal) Reset() {
 	*x = ItemRefusal{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[29]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2562,7 +2821,7 @@ func (x *ItemRefusal) String() string {
 func (*ItemRefusal) ProtoMessage() {}
 
 func (x *ItemRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[29]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2575,7 +2834,7 @@ func (x *ItemRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemRefusal.ProtoReflect.Descriptor instead.
 func (*ItemRefusal) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{29}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ItemRefusal) GetItem() uint32 {
@@ -2609,7 +2868,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[30]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2621,7 +2880,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[30]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2634,7 +2893,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{30}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Heartbeat) GetTime() int64 {
@@ -2654,7 +2913,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[31]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2666,7 +2925,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[31]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2679,7 +2938,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{31}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Drain) GetComeBackMs() uint32 {
@@ -2703,7 +2962,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[32]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2715,7 +2974,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[32]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2728,7 +2987,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{32}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Fault) GetReason() string {
@@ -2763,7 +3022,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[33]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2775,7 +3034,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[33]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2788,7 +3047,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{33}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *StatusRequest) GetSeries() string {
@@ -2808,7 +3067,7 @@ type RelationshipStatus struct {
 
 func (x *RelationshipStatus) Reset() {
 	*x = RelationshipStatus{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[34]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2820,7 +3079,7 @@ func (x *RelationshipStatus) String() string {
 func (*RelationshipStatus) ProtoMessage() {}
 
 func (x *RelationshipStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[34]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2833,7 +3092,7 @@ func (x *RelationshipStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelationshipStatus.ProtoReflect.Descriptor instead.
 func (*RelationshipStatus) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{34}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RelationshipStatus) GetHolders() []*Holder {
@@ -2868,7 +3127,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[35]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2880,7 +3139,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[35]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2893,7 +3152,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{35}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Holder) GetSeries() string {
@@ -2963,7 +3222,7 @@ var File_uzpif_oi_v1_session_proto protoreflect.FileDescriptor
 
 const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x19uzpif/oi/v1/session.proto\x12\vuzpif.oi.v1\"\xd8\x04\n" +
+	"\x19uzpif/oi/v1/session.proto\x12\vuzpif.oi.v1\x1a\x1buzpif/oi/v1/freshness.proto\"\xd5\x05\n" +
 	"\x0ePublisherFrame\x12*\n" +
 	"\x05hello\x18\x01 \x01(\v2\x12.uzpif.oi.v1.HelloH\x00R\x05hello\x123\n" +
 	"\bannounce\x18\x02 \x01(\v2\x15.uzpif.oi.v1.AnnounceH\x00R\bannounce\x12F\n" +
@@ -2978,8 +3237,10 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"revocation\x12@\n" +
 	"\rrange_request\x18\n" +
 	" \x01(\v2\x19.uzpif.oi.v1.RangeRequestH\x00R\frangeRequest\x12*\n" +
-	"\x05probe\x18\v \x01(\v2\x12.uzpif.oi.v1.ProbeH\x00R\x05probeB\a\n" +
-	"\x05frame\"\xab\x04\n" +
+	"\x05probe\x18\v \x01(\v2\x12.uzpif.oi.v1.ProbeH\x00R\x05probe\x126\n" +
+	"\tfreshness\x18\f \x01(\v2\x16.uzpif.oi.v1.FreshnessH\x00R\tfreshness\x12C\n" +
+	"\x0econtent_answer\x18\r \x01(\v2\x1a.uzpif.oi.v1.ContentAnswerH\x00R\rcontentAnswerB\a\n" +
+	"\x05frame\"\xfa\x05\n" +
 	"\fIndexerFrame\x120\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.uzpif.oi.v1.WelcomeH\x00R\awelcome\x12F\n" +
 	"\x0fannounce_result\x18\x02 \x01(\v2\x1b.uzpif.oi.v1.AnnounceResultH\x00R\x0eannounceResult\x12=\n" +
@@ -2989,7 +3250,11 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\x05fault\x18\x06 \x01(\v2\x12.uzpif.oi.v1.FaultH\x00R\x05fault\x12K\n" +
 	"\x10acknowledgements\x18\a \x01(\v2\x1d.uzpif.oi.v1.AcknowledgementsH\x00R\x10acknowledgements\x12=\n" +
 	"\frange_answer\x18\b \x01(\v2\x18.uzpif.oi.v1.RangeAnswerH\x00R\vrangeAnswer\x12=\n" +
-	"\fprobe_answer\x18\t \x01(\v2\x18.uzpif.oi.v1.ProbeAnswerH\x00R\vprobeAnswerB\a\n" +
+	"\fprobe_answer\x18\t \x01(\v2\x18.uzpif.oi.v1.ProbeAnswerH\x00R\vprobeAnswer\x12@\n" +
+	"\rfreshness_ack\x18\n" +
+	" \x01(\v2\x19.uzpif.oi.v1.FreshnessAckH\x00R\ffreshnessAck\x12F\n" +
+	"\x0fcontent_request\x18\v \x01(\v2\x1b.uzpif.oi.v1.ContentRequestH\x00R\x0econtentRequest\x12C\n" +
+	"\x0econtent_cancel\x18\f \x01(\v2\x1a.uzpif.oi.v1.ContentCancelH\x00R\rcontentCancelB\a\n" +
 	"\x05frame\"&\n" +
 	"\fSignedObject\x12\x16\n" +
 	"\x06object\x18\x01 \x01(\fR\x06object\"S\n" +
@@ -3008,7 +3273,7 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\vconsistency\x18\b \x03(\fR\vconsistency\x12/\n" +
 	"\x06series\x18\t \x03(\v2\x17.uzpif.oi.v1.SeriesSeenR\x06series\x12\x18\n" +
 	"\alineage\x18\n" +
-	" \x03(\fR\alineage\"\xab\x01\n" +
+	" \x03(\fR\alineage\"\xc5\x01\n" +
 	"\x06Limits\x12\x1f\n" +
 	"\vchunk_bytes\x18\x01 \x01(\rR\n" +
 	"chunkBytes\x12\x1f\n" +
@@ -3019,7 +3284,8 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"page_bytes\x18\x04 \x01(\x04R\tpageBytes\x12\x1f\n" +
 	"\valone_bytes\x18\x05 \x01(\x04R\n" +
-	"aloneBytes\"\xab\x01\n" +
+	"aloneBytes\x12\x18\n" +
+	"\asignals\x18\a \x01(\rR\asignals\"\xab\x01\n" +
 	"\n" +
 	"SeriesSeen\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12+\n" +
@@ -3051,7 +3317,7 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x19\n" +
 	"\bgrant_id\x18\x02 \x01(\fR\agrantId\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06detail\x18\x04 \x01(\tR\x06detail\"\xc4\x01\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\"\xdc\x01\n" +
 	"\x0fCollectionState\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12#\n" +
 	"\rjournal_epoch\x18\x02 \x01(\x04R\fjournalEpoch\x12\x1a\n" +
@@ -3060,7 +3326,8 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"state_root\x18\x04 \x01(\fR\tstateRoot\x12\x18\n" +
 	"\areceipt\x18\x05 \x01(\fR\areceipt\x12\x1f\n" +
 	"\vbound_grant\x18\x06 \x01(\fR\n" +
-	"boundGrant\"\x9b\x01\n" +
+	"boundGrant\x12\x16\n" +
+	"\x06wanted\x18\a \x01(\x04R\x06wanted\"\x9b\x01\n" +
 	"\x06Rebind\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x19\n" +
 	"\bgrant_id\x18\x02 \x01(\fR\agrantId\x12#\n" +
@@ -3104,7 +3371,7 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\vProbeAnswer\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x14\n" +
 	"\x05proof\x18\x02 \x01(\fR\x05proof\x12\x18\n" +
-	"\arefused\x18\x03 \x01(\tR\arefused\"\xb0\x01\n" +
+	"\arefused\x18\x03 \x01(\tR\arefused\"\xca\x01\n" +
 	"\x05Batch\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x1a\n" +
 	"\bmanifest\x18\x02 \x01(\fR\bmanifest\x12\x1f\n" +
@@ -3113,7 +3380,8 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\vitems_bytes\x18\x04 \x01(\x04R\n" +
 	"itemsBytes\x12\x1b\n" +
 	"\traw_bytes\x18\x05 \x01(\x04R\brawBytes\x12\x14\n" +
-	"\x05alone\x18\x06 \x01(\bR\x05alone\"/\n" +
+	"\x05alone\x18\x06 \x01(\bR\x05alone\x12\x18\n" +
+	"\arequest\x18\b \x01(\x04R\arequest\"/\n" +
 	"\x05Chunk\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\bR\x04last\"0\n" +
@@ -3129,7 +3397,18 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"scope_path\x18\a \x01(\v2\x11.uzpif.oi.v1.PathR\tscopePath\x12\x1f\n" +
 	"\vscope_index\x18\b \x01(\x04R\n" +
-	"scopeIndex\"C\n" +
+	"scopeIndex\"\xab\x01\n" +
+	"\fFreshnessAck\x12\x16\n" +
+	"\x06series\x18\x01 \x01(\tR\x06series\x12#\n" +
+	"\rjournal_epoch\x18\x02 \x01(\x04R\fjournalEpoch\x12\x18\n" +
+	"\athrough\x18\x03 \x01(\x04R\athrough\x12\x16\n" +
+	"\x06wanted\x18\x04 \x01(\x04R\x06wanted\x12,\n" +
+	"\arefused\x18\x05 \x01(\v2\x12.uzpif.oi.v1.FaultR\arefused\"\x9e\x01\n" +
+	"\rContentAnswer\x12\x16\n" +
+	"\x06series\x18\x01 \x01(\tR\x06series\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\x04R\x02id\x12,\n" +
+	"\arefused\x18\x03 \x01(\v2\x12.uzpif.oi.v1.FaultR\arefused\x127\n" +
+	"\brefusals\x18\x04 \x03(\v2\x1b.uzpif.oi.v1.ContentRefusalR\brefusals\"C\n" +
 	"\x0eReceiptRequest\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x19\n" +
 	"\bbatch_id\x18\x02 \x01(\fR\abatchId\"\xc6\x01\n" +
@@ -3208,7 +3487,7 @@ func file_uzpif_oi_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_uzpif_oi_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_uzpif_oi_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_uzpif_oi_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_uzpif_oi_v1_session_proto_goTypes = []any{
 	(Op)(0),                    // 0: uzpif.oi.v1.Op
 	(Decision)(0),              // 1: uzpif.oi.v1.Decision
@@ -3237,70 +3516,84 @@ var file_uzpif_oi_v1_session_proto_goTypes = []any{
 	(*Chunk)(nil),              // 24: uzpif.oi.v1.Chunk
 	(*Items)(nil),              // 25: uzpif.oi.v1.Items
 	(*Item)(nil),               // 26: uzpif.oi.v1.Item
-	(*ReceiptRequest)(nil),     // 27: uzpif.oi.v1.ReceiptRequest
-	(*BatchResult)(nil),        // 28: uzpif.oi.v1.BatchResult
-	(*Committed)(nil),          // 29: uzpif.oi.v1.Committed
-	(*Path)(nil),               // 30: uzpif.oi.v1.Path
-	(*ItemRefusal)(nil),        // 31: uzpif.oi.v1.ItemRefusal
-	(*Heartbeat)(nil),          // 32: uzpif.oi.v1.Heartbeat
-	(*Drain)(nil),              // 33: uzpif.oi.v1.Drain
-	(*Fault)(nil),              // 34: uzpif.oi.v1.Fault
-	(*StatusRequest)(nil),      // 35: uzpif.oi.v1.StatusRequest
-	(*RelationshipStatus)(nil), // 36: uzpif.oi.v1.RelationshipStatus
-	(*Holder)(nil),             // 37: uzpif.oi.v1.Holder
+	(*FreshnessAck)(nil),       // 27: uzpif.oi.v1.FreshnessAck
+	(*ContentAnswer)(nil),      // 28: uzpif.oi.v1.ContentAnswer
+	(*ReceiptRequest)(nil),     // 29: uzpif.oi.v1.ReceiptRequest
+	(*BatchResult)(nil),        // 30: uzpif.oi.v1.BatchResult
+	(*Committed)(nil),          // 31: uzpif.oi.v1.Committed
+	(*Path)(nil),               // 32: uzpif.oi.v1.Path
+	(*ItemRefusal)(nil),        // 33: uzpif.oi.v1.ItemRefusal
+	(*Heartbeat)(nil),          // 34: uzpif.oi.v1.Heartbeat
+	(*Drain)(nil),              // 35: uzpif.oi.v1.Drain
+	(*Fault)(nil),              // 36: uzpif.oi.v1.Fault
+	(*StatusRequest)(nil),      // 37: uzpif.oi.v1.StatusRequest
+	(*RelationshipStatus)(nil), // 38: uzpif.oi.v1.RelationshipStatus
+	(*Holder)(nil),             // 39: uzpif.oi.v1.Holder
+	(*Freshness)(nil),          // 40: uzpif.oi.v1.Freshness
+	(*ContentRequest)(nil),     // 41: uzpif.oi.v1.ContentRequest
+	(*ContentCancel)(nil),      // 42: uzpif.oi.v1.ContentCancel
+	(*ContentRefusal)(nil),     // 43: uzpif.oi.v1.ContentRefusal
 }
 var file_uzpif_oi_v1_session_proto_depIdxs = []int32{
 	5,  // 0: uzpif.oi.v1.PublisherFrame.hello:type_name -> uzpif.oi.v1.Hello
 	10, // 1: uzpif.oi.v1.PublisherFrame.announce:type_name -> uzpif.oi.v1.Announce
-	27, // 2: uzpif.oi.v1.PublisherFrame.receipt_request:type_name -> uzpif.oi.v1.ReceiptRequest
+	29, // 2: uzpif.oi.v1.PublisherFrame.receipt_request:type_name -> uzpif.oi.v1.ReceiptRequest
 	23, // 3: uzpif.oi.v1.PublisherFrame.batch:type_name -> uzpif.oi.v1.Batch
 	24, // 4: uzpif.oi.v1.PublisherFrame.chunk:type_name -> uzpif.oi.v1.Chunk
-	32, // 5: uzpif.oi.v1.PublisherFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
-	34, // 6: uzpif.oi.v1.PublisherFrame.fault:type_name -> uzpif.oi.v1.Fault
+	34, // 5: uzpif.oi.v1.PublisherFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
+	36, // 6: uzpif.oi.v1.PublisherFrame.fault:type_name -> uzpif.oi.v1.Fault
 	15, // 7: uzpif.oi.v1.PublisherFrame.rebind:type_name -> uzpif.oi.v1.Rebind
 	4,  // 8: uzpif.oi.v1.PublisherFrame.revocation:type_name -> uzpif.oi.v1.SignedObject
 	18, // 9: uzpif.oi.v1.PublisherFrame.range_request:type_name -> uzpif.oi.v1.RangeRequest
 	21, // 10: uzpif.oi.v1.PublisherFrame.probe:type_name -> uzpif.oi.v1.Probe
-	6,  // 11: uzpif.oi.v1.IndexerFrame.welcome:type_name -> uzpif.oi.v1.Welcome
-	12, // 12: uzpif.oi.v1.IndexerFrame.announce_result:type_name -> uzpif.oi.v1.AnnounceResult
-	28, // 13: uzpif.oi.v1.IndexerFrame.batch_result:type_name -> uzpif.oi.v1.BatchResult
-	32, // 14: uzpif.oi.v1.IndexerFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
-	33, // 15: uzpif.oi.v1.IndexerFrame.drain:type_name -> uzpif.oi.v1.Drain
-	34, // 16: uzpif.oi.v1.IndexerFrame.fault:type_name -> uzpif.oi.v1.Fault
-	16, // 17: uzpif.oi.v1.IndexerFrame.acknowledgements:type_name -> uzpif.oi.v1.Acknowledgements
-	19, // 18: uzpif.oi.v1.IndexerFrame.range_answer:type_name -> uzpif.oi.v1.RangeAnswer
-	22, // 19: uzpif.oi.v1.IndexerFrame.probe_answer:type_name -> uzpif.oi.v1.ProbeAnswer
-	7,  // 20: uzpif.oi.v1.Welcome.limits:type_name -> uzpif.oi.v1.Limits
-	8,  // 21: uzpif.oi.v1.Welcome.series:type_name -> uzpif.oi.v1.SeriesSeen
-	9,  // 22: uzpif.oi.v1.SeriesSeen.grant:type_name -> uzpif.oi.v1.Position
-	9,  // 23: uzpif.oi.v1.SeriesSeen.policy:type_name -> uzpif.oi.v1.Position
-	9,  // 24: uzpif.oi.v1.SeriesSeen.feed:type_name -> uzpif.oi.v1.Position
-	11, // 25: uzpif.oi.v1.Announce.secrets:type_name -> uzpif.oi.v1.SeriesSecret
-	13, // 26: uzpif.oi.v1.AnnounceResult.refusals:type_name -> uzpif.oi.v1.Refusal
-	14, // 27: uzpif.oi.v1.AnnounceResult.collections:type_name -> uzpif.oi.v1.CollectionState
-	34, // 28: uzpif.oi.v1.Acknowledgements.refused:type_name -> uzpif.oi.v1.Fault
-	17, // 29: uzpif.oi.v1.Acknowledgements.acknowledged:type_name -> uzpif.oi.v1.Acknowledged
-	30, // 30: uzpif.oi.v1.Acknowledged.inclusion:type_name -> uzpif.oi.v1.Path
-	20, // 31: uzpif.oi.v1.RangeAnswer.rows:type_name -> uzpif.oi.v1.StateRow
-	26, // 32: uzpif.oi.v1.Items.items:type_name -> uzpif.oi.v1.Item
-	0,  // 33: uzpif.oi.v1.Item.op:type_name -> uzpif.oi.v1.Op
-	30, // 34: uzpif.oi.v1.Item.scope_path:type_name -> uzpif.oi.v1.Path
-	34, // 35: uzpif.oi.v1.BatchResult.refused:type_name -> uzpif.oi.v1.Fault
-	29, // 36: uzpif.oi.v1.BatchResult.committed:type_name -> uzpif.oi.v1.Committed
-	30, // 37: uzpif.oi.v1.Committed.inclusion:type_name -> uzpif.oi.v1.Path
-	31, // 38: uzpif.oi.v1.Committed.refusals:type_name -> uzpif.oi.v1.ItemRefusal
-	37, // 39: uzpif.oi.v1.RelationshipStatus.holders:type_name -> uzpif.oi.v1.Holder
-	2,  // 40: uzpif.oi.v1.OutboundIndexing.Session:input_type -> uzpif.oi.v1.PublisherFrame
-	4,  // 41: uzpif.oi.v1.OutboundIndexing.Revoke:input_type -> uzpif.oi.v1.SignedObject
-	35, // 42: uzpif.oi.v1.OutboundIndexing.Status:input_type -> uzpif.oi.v1.StatusRequest
-	3,  // 43: uzpif.oi.v1.OutboundIndexing.Session:output_type -> uzpif.oi.v1.IndexerFrame
-	16, // 44: uzpif.oi.v1.OutboundIndexing.Revoke:output_type -> uzpif.oi.v1.Acknowledgements
-	36, // 45: uzpif.oi.v1.OutboundIndexing.Status:output_type -> uzpif.oi.v1.RelationshipStatus
-	43, // [43:46] is the sub-list for method output_type
-	40, // [40:43] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	40, // 11: uzpif.oi.v1.PublisherFrame.freshness:type_name -> uzpif.oi.v1.Freshness
+	28, // 12: uzpif.oi.v1.PublisherFrame.content_answer:type_name -> uzpif.oi.v1.ContentAnswer
+	6,  // 13: uzpif.oi.v1.IndexerFrame.welcome:type_name -> uzpif.oi.v1.Welcome
+	12, // 14: uzpif.oi.v1.IndexerFrame.announce_result:type_name -> uzpif.oi.v1.AnnounceResult
+	30, // 15: uzpif.oi.v1.IndexerFrame.batch_result:type_name -> uzpif.oi.v1.BatchResult
+	34, // 16: uzpif.oi.v1.IndexerFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
+	35, // 17: uzpif.oi.v1.IndexerFrame.drain:type_name -> uzpif.oi.v1.Drain
+	36, // 18: uzpif.oi.v1.IndexerFrame.fault:type_name -> uzpif.oi.v1.Fault
+	16, // 19: uzpif.oi.v1.IndexerFrame.acknowledgements:type_name -> uzpif.oi.v1.Acknowledgements
+	19, // 20: uzpif.oi.v1.IndexerFrame.range_answer:type_name -> uzpif.oi.v1.RangeAnswer
+	22, // 21: uzpif.oi.v1.IndexerFrame.probe_answer:type_name -> uzpif.oi.v1.ProbeAnswer
+	27, // 22: uzpif.oi.v1.IndexerFrame.freshness_ack:type_name -> uzpif.oi.v1.FreshnessAck
+	41, // 23: uzpif.oi.v1.IndexerFrame.content_request:type_name -> uzpif.oi.v1.ContentRequest
+	42, // 24: uzpif.oi.v1.IndexerFrame.content_cancel:type_name -> uzpif.oi.v1.ContentCancel
+	7,  // 25: uzpif.oi.v1.Welcome.limits:type_name -> uzpif.oi.v1.Limits
+	8,  // 26: uzpif.oi.v1.Welcome.series:type_name -> uzpif.oi.v1.SeriesSeen
+	9,  // 27: uzpif.oi.v1.SeriesSeen.grant:type_name -> uzpif.oi.v1.Position
+	9,  // 28: uzpif.oi.v1.SeriesSeen.policy:type_name -> uzpif.oi.v1.Position
+	9,  // 29: uzpif.oi.v1.SeriesSeen.feed:type_name -> uzpif.oi.v1.Position
+	11, // 30: uzpif.oi.v1.Announce.secrets:type_name -> uzpif.oi.v1.SeriesSecret
+	13, // 31: uzpif.oi.v1.AnnounceResult.refusals:type_name -> uzpif.oi.v1.Refusal
+	14, // 32: uzpif.oi.v1.AnnounceResult.collections:type_name -> uzpif.oi.v1.CollectionState
+	36, // 33: uzpif.oi.v1.Acknowledgements.refused:type_name -> uzpif.oi.v1.Fault
+	17, // 34: uzpif.oi.v1.Acknowledgements.acknowledged:type_name -> uzpif.oi.v1.Acknowledged
+	32, // 35: uzpif.oi.v1.Acknowledged.inclusion:type_name -> uzpif.oi.v1.Path
+	20, // 36: uzpif.oi.v1.RangeAnswer.rows:type_name -> uzpif.oi.v1.StateRow
+	26, // 37: uzpif.oi.v1.Items.items:type_name -> uzpif.oi.v1.Item
+	0,  // 38: uzpif.oi.v1.Item.op:type_name -> uzpif.oi.v1.Op
+	32, // 39: uzpif.oi.v1.Item.scope_path:type_name -> uzpif.oi.v1.Path
+	36, // 40: uzpif.oi.v1.FreshnessAck.refused:type_name -> uzpif.oi.v1.Fault
+	36, // 41: uzpif.oi.v1.ContentAnswer.refused:type_name -> uzpif.oi.v1.Fault
+	43, // 42: uzpif.oi.v1.ContentAnswer.refusals:type_name -> uzpif.oi.v1.ContentRefusal
+	36, // 43: uzpif.oi.v1.BatchResult.refused:type_name -> uzpif.oi.v1.Fault
+	31, // 44: uzpif.oi.v1.BatchResult.committed:type_name -> uzpif.oi.v1.Committed
+	32, // 45: uzpif.oi.v1.Committed.inclusion:type_name -> uzpif.oi.v1.Path
+	33, // 46: uzpif.oi.v1.Committed.refusals:type_name -> uzpif.oi.v1.ItemRefusal
+	39, // 47: uzpif.oi.v1.RelationshipStatus.holders:type_name -> uzpif.oi.v1.Holder
+	2,  // 48: uzpif.oi.v1.OutboundIndexing.Session:input_type -> uzpif.oi.v1.PublisherFrame
+	4,  // 49: uzpif.oi.v1.OutboundIndexing.Revoke:input_type -> uzpif.oi.v1.SignedObject
+	37, // 50: uzpif.oi.v1.OutboundIndexing.Status:input_type -> uzpif.oi.v1.StatusRequest
+	3,  // 51: uzpif.oi.v1.OutboundIndexing.Session:output_type -> uzpif.oi.v1.IndexerFrame
+	16, // 52: uzpif.oi.v1.OutboundIndexing.Revoke:output_type -> uzpif.oi.v1.Acknowledgements
+	38, // 53: uzpif.oi.v1.OutboundIndexing.Status:output_type -> uzpif.oi.v1.RelationshipStatus
+	51, // [51:54] is the sub-list for method output_type
+	48, // [48:51] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_uzpif_oi_v1_session_proto_init() }
@@ -3308,6 +3601,7 @@ func file_uzpif_oi_v1_session_proto_init() {
 	if File_uzpif_oi_v1_session_proto != nil {
 		return
 	}
+	file_uzpif_oi_v1_freshness_proto_init()
 	file_uzpif_oi_v1_session_proto_msgTypes[0].OneofWrappers = []any{
 		(*PublisherFrame_Hello)(nil),
 		(*PublisherFrame_Announce)(nil),
@@ -3320,6 +3614,8 @@ func file_uzpif_oi_v1_session_proto_init() {
 		(*PublisherFrame_Revocation)(nil),
 		(*PublisherFrame_RangeRequest)(nil),
 		(*PublisherFrame_Probe)(nil),
+		(*PublisherFrame_Freshness)(nil),
+		(*PublisherFrame_ContentAnswer)(nil),
 	}
 	file_uzpif_oi_v1_session_proto_msgTypes[1].OneofWrappers = []any{
 		(*IndexerFrame_Welcome)(nil),
@@ -3331,6 +3627,9 @@ func file_uzpif_oi_v1_session_proto_init() {
 		(*IndexerFrame_Acknowledgements)(nil),
 		(*IndexerFrame_RangeAnswer)(nil),
 		(*IndexerFrame_ProbeAnswer)(nil),
+		(*IndexerFrame_FreshnessAck)(nil),
+		(*IndexerFrame_ContentRequest)(nil),
+		(*IndexerFrame_ContentCancel)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3338,7 +3637,7 @@ func file_uzpif_oi_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_uzpif_oi_v1_session_proto_rawDesc), len(file_uzpif_oi_v1_session_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   36,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
