@@ -42,6 +42,7 @@ const (
 	ErrExhausted    Reason = "exhausted"         // no room for it now: the same may be taken later
 	ErrLimit        Reason = "limit"             // UZPIF-OI 10.1: a limit of the grant is used up
 	ErrRetention    Reason = "retention"         // UZPIF-OI 11.1: the time for which it may be kept is over
+	ErrCredit       Reason = "no-credit"         // content that the other side has given no credit for
 )
 
 // sentences say each reason to a person. Nothing writes to it.
@@ -75,6 +76,7 @@ var sentences = map[Reason]string{
 	ErrExhausted:    "the other side has no room for it now",
 	ErrLimit:        "a limit of the grant is used up",
 	ErrRetention:    "the time for which it may be kept is over",
+	ErrCredit:       "sent without a credit for it",
 }
 
 // Error is the reason in words. A code that is not ours, from a peer of a

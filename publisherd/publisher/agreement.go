@@ -35,7 +35,9 @@ type offered struct {
 	Format   uint8         `json:"format"`
 	Revision uint64        `json:"revision"`
 
-	place *place // of a put, on its way into a batch only
+	// What follows is known on the way into a batch only.
+	place *place        // of a put
+	held  envelope.Hash // digest of what the indexer holds of a page that changed
 }
 
 // A pendingBatch is a batch that was sent, or was about to be.
@@ -146,7 +148,7 @@ type storedAnswer struct {
 // accept makes the receipt, what it acknowledges, the state, the cursor and
 // the log's new tree durable in one commit. Only then is the batch forgotten.
 // A reconciliation ends with the batch that reaches the revision reach.
-func (a agreement) accept(ans storedAnswer, m translog.Manifest, items []offered, decided []decided, note []byte, reach uint64) (cursor, error) {
+func (a agreement) accept(ans storedAnswer, m translog.Manifest, items []offered, decided []decided, note []byte, reach uint64, k kept) (cursor, error) {
 	b := a.store.NewBatch()
 	defer b.Close()
 	c, err := a.cursor(b)
@@ -167,7 +169,7 @@ func (a agreement) accept(ans storedAnswer, m translog.Manifest, items []offered
 		JournalEpoch: m.JournalEpoch, Acked: m.Through, Seen: max(c.Seen, m.Through),
 		State: plan.Root(), Receipt: ans.Receipt, Pages: plan.Count(), Reconciling: c.Reconciling && m.Through < reach, Listed: c.Listed,
 	}
-	if err := a.writeAcked(b, m, ans.Receipt, items, decided); err != nil {
+	if err := errors.Join(a.writeAcked(b, m, ans.Receipt, items, decided), a.keepBases(b, items, decided, k)); err != nil {
 		return c, err
 	}
 	for key, val := range map[string]any{

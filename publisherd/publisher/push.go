@@ -21,6 +21,7 @@ type Result struct {
 	JournalEpoch uint64          `json:"journal_epoch"`
 	Revision     uint64          `json:"revision"`
 	Sent         int             `json:"sent"`
+	Patched      int             `json:"patched"` // of those sent: as a difference to what is held
 	Deleted      int             `json:"deleted"`
 	Unchanged    uint64          `json:"unchanged"`
 	OutOfScope   int             `json:"out_of_scope"`
@@ -275,6 +276,7 @@ func (p *Publisher) pushOnce(ctx context.Context, rels []*Relationship, scans ma
 // plus is r and what next did behind it, for the same series.
 func (r Result) plus(next Result) Result {
 	next.Sent += r.Sent
+	next.Patched += r.Patched
 	next.Deleted += r.Deleted
 	next.Refused = append(r.Refused, next.Refused...)
 	next.Receipts = append(r.Receipts, next.Receipts...)

@@ -105,7 +105,7 @@ func (w *chunkWriter) Write(b []byte) (int, error) {
 }
 
 func (w *chunkWriter) put(last bool) {
-	w.err = w.s.send(w.ctx, &oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Chunk{Chunk: &oiv1.Chunk{Data: w.data, Last: last}}})
+	w.err = w.s.sendChunks(w.ctx, w.data, last)
 	w.data = nil
 }
 

@@ -31,10 +31,12 @@ type draft struct {
 	items                []offered
 	frame                []byte
 	itemsBytes, rawBytes int
-	through              uint64 // the journal was read up to here
-	last                 bool   // nothing is left behind it, or may go today
-	spent                bool   // a limit of the grant stands in the way of the rest
-	alone                *alone // set for a page alone, in place of frame
+	through              uint64   // the journal was read up to here
+	last                 bool     // nothing is left behind it, or may go today
+	spent                bool     // a limit of the grant stands in the way of the rest
+	alone                *alone   // set for a page alone, in place of frame
+	patch                *patch   // the smaller form, if there is one
+	bodies               [][]byte // the payload of each item
 }
 
 // A drafter makes one draft after another out of a journal. It runs ahead of
@@ -54,6 +56,7 @@ type drafter struct {
 	report  *Result
 	pace    pacer
 	resend  map[[32]byte]bool // pages that are offered whatever is known of them
+	patches bool
 
 	raw []byte        // reused
 	one chan struct{} // holds a token while a page alone is in hand
@@ -84,7 +87,6 @@ func (d *drafter) next(ctx context.Context, from uint64) (*draft, error) {
 	dr := &draft{through: d.target, last: true}
 	d.pace.pages = 0
 	var wire oiv1.Items
-	var payload [][]byte
 	size, previous := 0, from
 	snapshot, err := d.agreed.store.Snapshot()
 	if err != nil {
@@ -117,7 +119,7 @@ func (d *drafter) next(ctx context.Context, from uint64) (*draft, error) {
 			wi.ScopePath, wi.ScopeIndex = &oiv1.Path{Hashes: slicesOf(p.hashes)}, p.index
 		}
 		previous = it.Revision
-		payload = append(payload, body)
+		dr.bodies = append(dr.bodies, body)
 		size += len(body) + len(it.URL) + it.place.octets() + 24
 		if alone {
 			dr.last, dr.through = false, it.Revision
@@ -128,7 +130,10 @@ func (d *drafter) next(ctx context.Context, from uint64) (*draft, error) {
 	if err != nil || dr.alone != nil {
 		return dr, err
 	}
-	return dr, d.compress(dr, &wire, payload)
+	if err := d.compress(dr, &wire); err != nil {
+		return dr, err
+	}
+	return dr, d.setPatch(snapshot, dr, &wire)
 }
 
 func (d *drafter) maxBytes() int { return min(batchBytes, int(d.limits.BatchBytes)) }
@@ -194,7 +199,11 @@ func (d *drafter) item(r durable.Reader, h [32]byte, row pageRow) (*offered, err
 		d.report.refuse(row.URL, string(grants.ErrLimit))
 		return nil, nil
 	}
-	return &offered{URL: row.URL, Digest: row.Digest, Op: translog.OpPut, Format: row.Format, Revision: row.Revision, place: place}, nil
+	it := &offered{URL: row.URL, Digest: row.Digest, Op: translog.OpPut, Format: row.Format, Revision: row.Revision, place: place}
+	if known && !d.resend[h] {
+		it.held = held.Digest
+	}
+	return it, nil
 }
 
 // body finds the payload of a row that is to be offered. None means that its
@@ -246,7 +255,7 @@ func slicesOf(hashes [][32]byte) [][]byte {
 
 // compress builds the frame: the list of items, then the payloads, in one
 // zstd frame, so that URLs and pages of a batch share their words.
-func (d *drafter) compress(dr *draft, wire *oiv1.Items, payload [][]byte) error {
+func (d *drafter) compress(dr *draft, wire *oiv1.Items) error {
 	if len(dr.items) == 0 {
 		return nil
 	}
@@ -255,7 +264,7 @@ func (d *drafter) compress(dr *draft, wire *oiv1.Items, payload [][]byte) error 
 		return fmt.Errorf("batch of %s: %w", d.agreed.rel.Collection, err)
 	}
 	dr.itemsBytes = len(d.raw)
-	for _, b := range payload {
+	for _, b := range dr.bodies {
 		d.raw = append(d.raw, b...)
 	}
 	dr.rawBytes = len(d.raw)
@@ -270,17 +279,4 @@ func newEncoder() (*zstd.Encoder, error) {
 		zstd.WithWindowSize(maxWindow),
 		zstd.WithEncoderConcurrency(1),
 	)
-}
-
-// chunks cuts a frame into messages; an empty frame needs none.
-func chunks(frame []byte, size int) [][]byte {
-	if len(frame) == 0 {
-		return nil
-	}
-	var all [][]byte
-	for len(frame) > size {
-		all = append(all, frame[:size])
-		frame = frame[size:]
-	}
-	return append(all, frame)
 }

@@ -37,11 +37,12 @@ import (
 // stage makes, lies included.
 type fakeIndexer struct {
 	oiv1.UnimplementedOutboundIndexingServer
-	t     testing.TB
-	items uint32      // of a batch, 0 for many
-	alone uint64      // above it a page travels alone, 0 if none does
-	gone  atomic.Bool // hangs up whatever comes
-	full  atomic.Bool // has no room for a rebind now
+	t      testing.TB
+	items  uint32      // of a batch, 0 for many
+	alone  uint64      // above it a page travels alone, 0 if none does
+	credit uint64      // that a batch may begin with, 0 for plenty
+	gone   atomic.Bool // hangs up whatever comes
+	full   atomic.Bool // has no room for a rebind now
 
 	mu     sync.Mutex // guards what follows
 	s      *stage.Stage
@@ -51,6 +52,7 @@ type fakeIndexer struct {
 	pairs  map[envelope.Hash]grants.Pair
 	pages  map[string]state.Item
 	fakeProbes
+	fakePatches
 	held     oiv1.CollectionState
 	answered map[envelope.Hash]*oiv1.BatchResult // by batch or grant
 	last     *stage.Batch
@@ -259,8 +261,8 @@ func result(r *oiv1.BatchResult) *oiv1.IndexerFrame {
 
 func (f *fakeIndexer) welcome(h *oiv1.Hello, seen *uint64) *oiv1.IndexerFrame {
 	w := &oiv1.Welcome{
-		Version: sessionVersion, Nonce: make([]byte, 32), Note: f.s.Note(f.t, f.s.Size()),
-		Limits: &oiv1.Limits{ChunkBytes: 1 << 20, BatchItems: cmp.Or(f.items, 1000), BatchBytes: 4 << 20, PageBytes: 1 << 20, AloneBytes: f.alone},
+		Version: sessionVersion, Features: []string{featurePatch}, Nonce: make([]byte, 32), Note: f.s.Note(f.t, f.s.Size()),
+		Limits: &oiv1.Limits{ChunkBytes: 1 << 20, BatchItems: cmp.Or(f.items, 1000), BatchBytes: 4 << 20, PageBytes: 1 << 20, AloneBytes: f.alone, InitialCredit: cmp.Or(f.credit, 1<<30)},
 	}
 	w.Nonce[0] = 1
 	if len(h.Note) > 0 {
@@ -294,6 +296,9 @@ func (f *fakeIndexer) batch(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 	f.batches++
 	var frame []byte
 	for last := false; !last && (b.Alone || uint64(len(frame)) < b.FrameBytes); {
+		if r, err := f.giveCredit(stream, b, len(frame)); r != nil || err != nil {
+			return r, err
+		}
 		in, err := stream.Recv()
 		if err != nil {
 			return nil, err
@@ -310,6 +315,11 @@ func (f *fakeIndexer) batch(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 	check(f.t, o.DecodeBody(&m))
 	if len(f.limits) > 0 {
 		return f.refuseByLimit(b.Series, o.ID), nil
+	}
+	if b.DictionaryBytes > 0 {
+		if frame = f.unpatch(b, frame); frame == nil {
+			return result(&oiv1.BatchResult{Series: b.Series, BatchId: o.ID[:], Refused: &oiv1.Fault{Reason: string(grants.ErrBase)}}), nil
+		}
 	}
 	f.s.JournalEpoch = m.JournalEpoch
 	offer := &stage.Batch{From: m.From, Through: m.Through, Manifest: o, StateAfter: m.StateAfter, Pair: f.pairs[m.GrantID]}

@@ -83,7 +83,7 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 	d := &drafter{
 		p: s.p, journal: col.journal, agreed: a, members: members, source: col.source, cache: col.cache, encoder: encoder,
 		limits: s.welcome.Limits, target: h.Revision, report: new(Result), one: make(chan struct{}, 1),
-		pace: pacer{limits: a.limits(), used: paced.Used}, resend: s.probing.resend[rel.Series],
+		pace: pacer{limits: a.limits(), used: paced.Used}, resend: s.probing.resend[rel.Series], patches: s.patches(),
 	}
 	defer func() {
 		report.OutOfScope += d.report.OutOfScope
@@ -146,10 +146,7 @@ func (s *session) offerOne(ctx context.Context, a agreement, c cursor, dr *draft
 		return c, err
 	}
 	sent := s.p.now()
-	if err := s.sendBatch(ctx, a.rel.Series, manifest, dr); err != nil {
-		return c, err
-	}
-	answer, err := s.result(ctx, a.rel.Series, manifest.ID)
+	answer, err := s.exchange(ctx, a.rel.Series, manifest, dr)
 	if err != nil {
 		return c, err
 	}
@@ -159,7 +156,11 @@ func (s *session) offerOne(ctx context.Context, a agreement, c cursor, dr *draft
 		}
 		return c, refusedBy(answer.Refused)
 	}
-	return s.take(a, manifest, pending, answer, sent, report)
+	c, err = s.take(a, manifest, pending, answer, sent, kept{dr.bodies, s.p.patchBytes()}, report)
+	if err == nil && dr.patch != nil {
+		report.Patched += dr.patch.pages
+	}
+	return c, err
 }
 
 // manifest signs what a draft offers.
@@ -192,30 +193,30 @@ func leavesOf(k translog.LeafKey, journalEpoch uint64, items []offered) [][32]by
 	return leaves
 }
 
+// sendBatch sends a draft, as far as it is not answered meanwhile.
 func (s *session) sendBatch(ctx context.Context, series string, manifest *envelope.Object, dr *draft) error {
+	s.beginBatch()
+	var err error
 	if dr.alone != nil {
-		return s.sendAlone(ctx, series, manifest, dr)
-	}
-	err := s.send(ctx, &oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Batch{Batch: &oiv1.Batch{
-		Series: series, Manifest: manifest.Raw, FrameBytes: uint64(len(dr.frame)),
-		ItemsBytes: uint64(dr.itemsBytes), RawBytes: uint64(dr.rawBytes),
-	}}})
-	for _, c := range chunks(dr.frame, int(min(s.welcome.Limits.ChunkBytes, 1<<20))) {
-		if err != nil {
-			return err
+		err = s.sendAlone(ctx, series, manifest, dr)
+	} else {
+		header, frame := dr.header(series, manifest)
+		if err = s.send(ctx, &oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Batch{Batch: header}}); err == nil {
+			err = s.sendChunks(ctx, frame, false)
 		}
-		err = s.send(ctx, &oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Chunk{Chunk: &oiv1.Chunk{Data: c}}})
+	}
+	if errors.Is(err, errAnswered) {
+		return nil
 	}
 	return err
 }
 
 // result waits for the answer to one batch.
 func (s *session) result(ctx context.Context, series string, batch envelope.Hash) (*oiv1.BatchResult, error) {
-	f, err := s.next(ctx)
+	r, err := s.answerFrame(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := f.GetBatchResult()
 	if r == nil || r.Series != series || string(r.BatchId) != string(batch[:]) || (r.Refused == nil) == (r.Committed == nil) {
 		return nil, s.violation("an answer to something else than the batch that was sent")
 	}
@@ -250,7 +251,7 @@ func (s *session) settle(ctx context.Context, a agreement, report *Result) error
 		}
 		return a.dropPending()
 	}
-	c, err := s.take(a, manifest, *p, answer, time.Time{}, report)
+	c, err := s.take(a, manifest, *p, answer, time.Time{}, kept{most: s.p.patchBytes()}, report)
 	if err != nil {
 		return err
 	}
@@ -295,7 +296,7 @@ func (s *session) checkHeld(a agreement, c cursor) error {
 
 // take evaluates an answer (UZPIF-OI 9.1.4) and stores it. sent is the time at
 // which the batch was first sent in this session, zero if it was not.
-func (s *session) take(a agreement, manifest *envelope.Object, p pendingBatch, answer *oiv1.BatchResult, sent time.Time, report *Result) (cursor, error) {
+func (s *session) take(a agreement, manifest *envelope.Object, p pendingBatch, answer *oiv1.BatchResult, sent time.Time, k kept, report *Result) (cursor, error) {
 	var m translog.Manifest
 	if err := manifest.DecodeBody(&m); err != nil {
 		return cursor{}, err
@@ -319,7 +320,7 @@ func (s *session) take(a agreement, manifest *envelope.Object, p pendingBatch, a
 		Through: m.Through, TreeSize: accepted.Own.Size,
 	}
 	tree, note := s.grown(accepted, answer.Committed.Note)
-	c, err := a.accept(stored, m, p.Items, decided, note, s.reach)
+	c, err := a.accept(stored, m, p.Items, decided, note, s.reach, k)
 	if err != nil {
 		return c, err
 	}

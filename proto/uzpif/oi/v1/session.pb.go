@@ -376,6 +376,7 @@ type IndexerFrame struct {
 	//	*IndexerFrame_Acknowledgements
 	//	*IndexerFrame_RangeAnswer
 	//	*IndexerFrame_ProbeAnswer
+	//	*IndexerFrame_Credit
 	Frame         isIndexerFrame_Frame `protobuf_oneof:"frame"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -499,6 +500,15 @@ func (x *IndexerFrame) GetProbeAnswer() *ProbeAnswer {
 	return nil
 }
 
+func (x *IndexerFrame) GetCredit() *Credit {
+	if x != nil {
+		if x, ok := x.Frame.(*IndexerFrame_Credit); ok {
+			return x.Credit
+		}
+	}
+	return nil
+}
+
 type isIndexerFrame_Frame interface {
 	isIndexerFrame_Frame()
 }
@@ -539,6 +549,10 @@ type IndexerFrame_ProbeAnswer struct {
 	ProbeAnswer *ProbeAnswer `protobuf:"bytes,9,opt,name=probe_answer,json=probeAnswer,proto3,oneof"`
 }
 
+type IndexerFrame_Credit struct {
+	Credit *Credit `protobuf:"bytes,13,opt,name=credit,proto3,oneof"`
+}
+
 func (*IndexerFrame_Welcome) isIndexerFrame_Frame() {}
 
 func (*IndexerFrame_AnnounceResult) isIndexerFrame_Frame() {}
@@ -556,6 +570,8 @@ func (*IndexerFrame_Acknowledgements) isIndexerFrame_Frame() {}
 func (*IndexerFrame_RangeAnswer) isIndexerFrame_Frame() {}
 
 func (*IndexerFrame_ProbeAnswer) isIndexerFrame_Frame() {}
+
+func (*IndexerFrame_Credit) isIndexerFrame_Frame() {}
 
 // SignedObject is one signed artefact, its exact octets.
 type SignedObject struct {
@@ -807,7 +823,10 @@ type Limits struct {
 	PageBytes uint64 `protobuf:"varint,4,opt,name=page_bytes,json=pageBytes,proto3" json:"page_bytes,omitempty"`
 	// alone_bytes is the largest payload that may share a batch; a larger one
 	// travels alone. 0: no page does.
-	AloneBytes    uint64 `protobuf:"varint,5,opt,name=alone_bytes,json=aloneBytes,proto3" json:"alone_bytes,omitempty"`
+	AloneBytes uint64 `protobuf:"varint,5,opt,name=alone_bytes,json=aloneBytes,proto3" json:"alone_bytes,omitempty"`
+	// initial_credit is how many octets of chunks each batch may begin with; more
+	// needs a Credit. At least 1024.
+	InitialCredit uint64 `protobuf:"varint,6,opt,name=initial_credit,json=initialCredit,proto3" json:"initial_credit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -873,6 +892,13 @@ func (x *Limits) GetPageBytes() uint64 {
 func (x *Limits) GetAloneBytes() uint64 {
 	if x != nil {
 		return x.AloneBytes
+	}
+	return 0
+}
+
+func (x *Limits) GetInitialCredit() uint64 {
+	if x != nil {
+		return x.InitialCredit
 	}
 	return 0
 }
@@ -1957,9 +1983,17 @@ type Batch struct {
 	// alone is set for a batch of one page that is too large for any other. Both
 	// sides pass its frame on as it is made: frame_bytes is 0, since nobody knows
 	// it yet, and the last Chunk says so.
-	Alone         bool `protobuf:"varint,6,opt,name=alone,proto3" json:"alone,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Alone bool `protobuf:"varint,6,opt,name=alone,proto3" json:"alone,omitempty"`
+	// dictionary_bytes is set for a patch batch, to the length of its dictionary:
+	// the payloads that are held of the pages whose items name a base, one behind
+	// the other in the order of the items; at most 8 MiB. What comes is then two
+	// zstd frames: Items alone, and the payloads under that raw dictionary.
+	DictionaryBytes uint64 `protobuf:"varint,7,opt,name=dictionary_bytes,json=dictionaryBytes,proto3" json:"dictionary_bytes,omitempty"`
+	// list_frame_bytes is the length of the first of the two frames of a patch
+	// batch.
+	ListFrameBytes uint64 `protobuf:"varint,9,opt,name=list_frame_bytes,json=listFrameBytes,proto3" json:"list_frame_bytes,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Batch) Reset() {
@@ -2032,6 +2066,20 @@ func (x *Batch) GetAlone() bool {
 		return x.Alone
 	}
 	return false
+}
+
+func (x *Batch) GetDictionaryBytes() uint64 {
+	if x != nil {
+		return x.DictionaryBytes
+	}
+	return 0
+}
+
+func (x *Batch) GetListFrameBytes() uint64 {
+	if x != nil {
+		return x.ListFrameBytes
+	}
+	return 0
 }
 
 // Chunk is the next piece of a batch's frame.
@@ -2152,7 +2200,11 @@ type Item struct {
 	// absent where the scope names no list by its root, and from a tombstone.
 	ScopePath *Path `protobuf:"bytes,7,opt,name=scope_path,json=scopePath,proto3" json:"scope_path,omitempty"`
 	// scope_index is the item's number in that list, from 0.
-	ScopeIndex    uint64 `protobuf:"varint,8,opt,name=scope_index,json=scopeIndex,proto3" json:"scope_index,omitempty"`
+	ScopeIndex uint64 `protobuf:"varint,8,opt,name=scope_index,json=scopeIndex,proto3" json:"scope_index,omitempty"`
+	// base, in a patch batch only, is set for a page whose held payload stands in
+	// the dictionary: the first 8 octets of that payload's SHA-256. What comes out
+	// is bound by the manifest, as in any batch.
+	Base          []byte `protobuf:"bytes,10,opt,name=base,proto3" json:"base,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2241,6 +2293,13 @@ func (x *Item) GetScopeIndex() uint64 {
 		return x.ScopeIndex
 	}
 	return 0
+}
+
+func (x *Item) GetBase() []byte {
+	if x != nil {
+		return x.Base
+	}
+	return nil
 }
 
 // ReceiptRequest asks what became of a batch that was sent before.
@@ -2623,6 +2682,54 @@ func (x *Heartbeat) GetTime() int64 {
 	return 0
 }
 
+// Credit lets the publisher send so many more octets of chunks of the batch that
+// is under way. What is left of it ends with the batch's answer. A batch that is
+// answered before all of it was sent is not sent any further.
+type Credit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// octets is at least 1, and never makes more than 1 GiB together.
+	Octets        uint64 `protobuf:"varint,1,opt,name=octets,proto3" json:"octets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Credit) Reset() {
+	*x = Credit{}
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Credit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Credit) ProtoMessage() {}
+
+func (x *Credit) ProtoReflect() protoreflect.Message {
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Credit.ProtoReflect.Descriptor instead.
+func (*Credit) Descriptor() ([]byte, []int) {
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *Credit) GetOctets() uint64 {
+	if x != nil {
+		return x.Octets
+	}
+	return 0
+}
+
 // Drain asks the publisher to finish what is in flight and to come back.
 type Drain struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2633,7 +2740,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[31]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2645,7 +2752,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[31]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2658,7 +2765,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{31}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Drain) GetComeBackMs() uint32 {
@@ -2682,7 +2789,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[32]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2694,7 +2801,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[32]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2707,7 +2814,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{32}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Fault) GetReason() string {
@@ -2751,7 +2858,7 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\rrange_request\x18\n" +
 	" \x01(\v2\x19.uzpif.oi.v1.RangeRequestH\x00R\frangeRequest\x12*\n" +
 	"\x05probe\x18\v \x01(\v2\x12.uzpif.oi.v1.ProbeH\x00R\x05probeB\a\n" +
-	"\x05frame\"\xab\x04\n" +
+	"\x05frame\"\xda\x04\n" +
 	"\fIndexerFrame\x120\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.uzpif.oi.v1.WelcomeH\x00R\awelcome\x12F\n" +
 	"\x0fannounce_result\x18\x02 \x01(\v2\x1b.uzpif.oi.v1.AnnounceResultH\x00R\x0eannounceResult\x12=\n" +
@@ -2761,7 +2868,8 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\x05fault\x18\x06 \x01(\v2\x12.uzpif.oi.v1.FaultH\x00R\x05fault\x12K\n" +
 	"\x10acknowledgements\x18\a \x01(\v2\x1d.uzpif.oi.v1.AcknowledgementsH\x00R\x10acknowledgements\x12=\n" +
 	"\frange_answer\x18\b \x01(\v2\x18.uzpif.oi.v1.RangeAnswerH\x00R\vrangeAnswer\x12=\n" +
-	"\fprobe_answer\x18\t \x01(\v2\x18.uzpif.oi.v1.ProbeAnswerH\x00R\vprobeAnswerB\a\n" +
+	"\fprobe_answer\x18\t \x01(\v2\x18.uzpif.oi.v1.ProbeAnswerH\x00R\vprobeAnswer\x12-\n" +
+	"\x06credit\x18\r \x01(\v2\x13.uzpif.oi.v1.CreditH\x00R\x06creditB\a\n" +
 	"\x05frame\"&\n" +
 	"\fSignedObject\x12\x16\n" +
 	"\x06object\x18\x01 \x01(\fR\x06object\"S\n" +
@@ -2780,7 +2888,7 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\vconsistency\x18\b \x03(\fR\vconsistency\x12/\n" +
 	"\x06series\x18\t \x03(\v2\x17.uzpif.oi.v1.SeriesSeenR\x06series\x12\x18\n" +
 	"\alineage\x18\n" +
-	" \x03(\fR\alineage\"\xab\x01\n" +
+	" \x03(\fR\alineage\"\xd2\x01\n" +
 	"\x06Limits\x12\x1f\n" +
 	"\vchunk_bytes\x18\x01 \x01(\rR\n" +
 	"chunkBytes\x12\x1f\n" +
@@ -2791,7 +2899,8 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"page_bytes\x18\x04 \x01(\x04R\tpageBytes\x12\x1f\n" +
 	"\valone_bytes\x18\x05 \x01(\x04R\n" +
-	"aloneBytes\"\xab\x01\n" +
+	"aloneBytes\x12%\n" +
+	"\x0einitial_credit\x18\x06 \x01(\x04R\rinitialCredit\"\xab\x01\n" +
 	"\n" +
 	"SeriesSeen\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12+\n" +
@@ -2874,7 +2983,7 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\vProbeAnswer\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x14\n" +
 	"\x05proof\x18\x02 \x01(\fR\x05proof\x12\x18\n" +
-	"\arefused\x18\x03 \x01(\tR\arefused\"\xb0\x01\n" +
+	"\arefused\x18\x03 \x01(\tR\arefused\"\x85\x02\n" +
 	"\x05Batch\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x1a\n" +
 	"\bmanifest\x18\x02 \x01(\fR\bmanifest\x12\x1f\n" +
@@ -2883,12 +2992,14 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\vitems_bytes\x18\x04 \x01(\x04R\n" +
 	"itemsBytes\x12\x1b\n" +
 	"\traw_bytes\x18\x05 \x01(\x04R\brawBytes\x12\x14\n" +
-	"\x05alone\x18\x06 \x01(\bR\x05alone\"/\n" +
+	"\x05alone\x18\x06 \x01(\bR\x05alone\x12)\n" +
+	"\x10dictionary_bytes\x18\a \x01(\x04R\x0fdictionaryBytes\x12(\n" +
+	"\x10list_frame_bytes\x18\t \x01(\x04R\x0elistFrameBytes\"/\n" +
 	"\x05Chunk\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\bR\x04last\"0\n" +
 	"\x05Items\x12'\n" +
-	"\x05items\x18\x01 \x03(\v2\x11.uzpif.oi.v1.ItemR\x05items\"\xff\x01\n" +
+	"\x05items\x18\x01 \x03(\v2\x11.uzpif.oi.v1.ItemR\x05items\"\x93\x02\n" +
 	"\x04Item\x12\x1f\n" +
 	"\x02op\x18\x01 \x01(\x0e2\x0f.uzpif.oi.v1.OpR\x02op\x12%\n" +
 	"\x0erevision_delta\x18\x02 \x01(\x04R\rrevisionDelta\x12\x10\n" +
@@ -2899,7 +3010,9 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"scope_path\x18\a \x01(\v2\x11.uzpif.oi.v1.PathR\tscopePath\x12\x1f\n" +
 	"\vscope_index\x18\b \x01(\x04R\n" +
-	"scopeIndex\"C\n" +
+	"scopeIndex\x12\x12\n" +
+	"\x04base\x18\n" +
+	" \x01(\fR\x04base\"C\n" +
 	"\x0eReceiptRequest\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x19\n" +
 	"\bbatch_id\x18\x02 \x01(\fR\abatchId\"\xc6\x01\n" +
@@ -2926,7 +3039,9 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\"\x1f\n" +
 	"\tHeartbeat\x12\x12\n" +
-	"\x04time\x18\x01 \x01(\x03R\x04time\")\n" +
+	"\x04time\x18\x01 \x01(\x03R\x04time\" \n" +
+	"\x06Credit\x12\x16\n" +
+	"\x06octets\x18\x01 \x01(\x04R\x06octets\")\n" +
 	"\x05Drain\x12 \n" +
 	"\fcome_back_ms\x18\x01 \x01(\rR\n" +
 	"comeBackMs\"R\n" +
@@ -2962,7 +3077,7 @@ func file_uzpif_oi_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_uzpif_oi_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_uzpif_oi_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_uzpif_oi_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_uzpif_oi_v1_session_proto_goTypes = []any{
 	(Op)(0),                  // 0: uzpif.oi.v1.Op
 	(Decision)(0),            // 1: uzpif.oi.v1.Decision
@@ -2997,8 +3112,9 @@ var file_uzpif_oi_v1_session_proto_goTypes = []any{
 	(*Path)(nil),             // 30: uzpif.oi.v1.Path
 	(*ItemRefusal)(nil),      // 31: uzpif.oi.v1.ItemRefusal
 	(*Heartbeat)(nil),        // 32: uzpif.oi.v1.Heartbeat
-	(*Drain)(nil),            // 33: uzpif.oi.v1.Drain
-	(*Fault)(nil),            // 34: uzpif.oi.v1.Fault
+	(*Credit)(nil),           // 33: uzpif.oi.v1.Credit
+	(*Drain)(nil),            // 34: uzpif.oi.v1.Drain
+	(*Fault)(nil),            // 35: uzpif.oi.v1.Fault
 }
 var file_uzpif_oi_v1_session_proto_depIdxs = []int32{
 	5,  // 0: uzpif.oi.v1.PublisherFrame.hello:type_name -> uzpif.oi.v1.Hello
@@ -3007,7 +3123,7 @@ var file_uzpif_oi_v1_session_proto_depIdxs = []int32{
 	23, // 3: uzpif.oi.v1.PublisherFrame.batch:type_name -> uzpif.oi.v1.Batch
 	24, // 4: uzpif.oi.v1.PublisherFrame.chunk:type_name -> uzpif.oi.v1.Chunk
 	32, // 5: uzpif.oi.v1.PublisherFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
-	34, // 6: uzpif.oi.v1.PublisherFrame.fault:type_name -> uzpif.oi.v1.Fault
+	35, // 6: uzpif.oi.v1.PublisherFrame.fault:type_name -> uzpif.oi.v1.Fault
 	15, // 7: uzpif.oi.v1.PublisherFrame.rebind:type_name -> uzpif.oi.v1.Rebind
 	4,  // 8: uzpif.oi.v1.PublisherFrame.revocation:type_name -> uzpif.oi.v1.SignedObject
 	18, // 9: uzpif.oi.v1.PublisherFrame.range_request:type_name -> uzpif.oi.v1.RangeRequest
@@ -3016,39 +3132,40 @@ var file_uzpif_oi_v1_session_proto_depIdxs = []int32{
 	12, // 12: uzpif.oi.v1.IndexerFrame.announce_result:type_name -> uzpif.oi.v1.AnnounceResult
 	28, // 13: uzpif.oi.v1.IndexerFrame.batch_result:type_name -> uzpif.oi.v1.BatchResult
 	32, // 14: uzpif.oi.v1.IndexerFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
-	33, // 15: uzpif.oi.v1.IndexerFrame.drain:type_name -> uzpif.oi.v1.Drain
-	34, // 16: uzpif.oi.v1.IndexerFrame.fault:type_name -> uzpif.oi.v1.Fault
+	34, // 15: uzpif.oi.v1.IndexerFrame.drain:type_name -> uzpif.oi.v1.Drain
+	35, // 16: uzpif.oi.v1.IndexerFrame.fault:type_name -> uzpif.oi.v1.Fault
 	16, // 17: uzpif.oi.v1.IndexerFrame.acknowledgements:type_name -> uzpif.oi.v1.Acknowledgements
 	19, // 18: uzpif.oi.v1.IndexerFrame.range_answer:type_name -> uzpif.oi.v1.RangeAnswer
 	22, // 19: uzpif.oi.v1.IndexerFrame.probe_answer:type_name -> uzpif.oi.v1.ProbeAnswer
-	7,  // 20: uzpif.oi.v1.Welcome.limits:type_name -> uzpif.oi.v1.Limits
-	8,  // 21: uzpif.oi.v1.Welcome.series:type_name -> uzpif.oi.v1.SeriesSeen
-	9,  // 22: uzpif.oi.v1.SeriesSeen.grant:type_name -> uzpif.oi.v1.Position
-	9,  // 23: uzpif.oi.v1.SeriesSeen.policy:type_name -> uzpif.oi.v1.Position
-	9,  // 24: uzpif.oi.v1.SeriesSeen.feed:type_name -> uzpif.oi.v1.Position
-	11, // 25: uzpif.oi.v1.Announce.secrets:type_name -> uzpif.oi.v1.SeriesSecret
-	13, // 26: uzpif.oi.v1.AnnounceResult.refusals:type_name -> uzpif.oi.v1.Refusal
-	14, // 27: uzpif.oi.v1.AnnounceResult.collections:type_name -> uzpif.oi.v1.CollectionState
-	34, // 28: uzpif.oi.v1.Acknowledgements.refused:type_name -> uzpif.oi.v1.Fault
-	17, // 29: uzpif.oi.v1.Acknowledgements.acknowledged:type_name -> uzpif.oi.v1.Acknowledged
-	30, // 30: uzpif.oi.v1.Acknowledged.inclusion:type_name -> uzpif.oi.v1.Path
-	20, // 31: uzpif.oi.v1.RangeAnswer.rows:type_name -> uzpif.oi.v1.StateRow
-	26, // 32: uzpif.oi.v1.Items.items:type_name -> uzpif.oi.v1.Item
-	0,  // 33: uzpif.oi.v1.Item.op:type_name -> uzpif.oi.v1.Op
-	30, // 34: uzpif.oi.v1.Item.scope_path:type_name -> uzpif.oi.v1.Path
-	34, // 35: uzpif.oi.v1.BatchResult.refused:type_name -> uzpif.oi.v1.Fault
-	29, // 36: uzpif.oi.v1.BatchResult.committed:type_name -> uzpif.oi.v1.Committed
-	30, // 37: uzpif.oi.v1.Committed.inclusion:type_name -> uzpif.oi.v1.Path
-	31, // 38: uzpif.oi.v1.Committed.refusals:type_name -> uzpif.oi.v1.ItemRefusal
-	2,  // 39: uzpif.oi.v1.OutboundIndexing.Session:input_type -> uzpif.oi.v1.PublisherFrame
-	4,  // 40: uzpif.oi.v1.OutboundIndexing.Revoke:input_type -> uzpif.oi.v1.SignedObject
-	3,  // 41: uzpif.oi.v1.OutboundIndexing.Session:output_type -> uzpif.oi.v1.IndexerFrame
-	16, // 42: uzpif.oi.v1.OutboundIndexing.Revoke:output_type -> uzpif.oi.v1.Acknowledgements
-	41, // [41:43] is the sub-list for method output_type
-	39, // [39:41] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	33, // 20: uzpif.oi.v1.IndexerFrame.credit:type_name -> uzpif.oi.v1.Credit
+	7,  // 21: uzpif.oi.v1.Welcome.limits:type_name -> uzpif.oi.v1.Limits
+	8,  // 22: uzpif.oi.v1.Welcome.series:type_name -> uzpif.oi.v1.SeriesSeen
+	9,  // 23: uzpif.oi.v1.SeriesSeen.grant:type_name -> uzpif.oi.v1.Position
+	9,  // 24: uzpif.oi.v1.SeriesSeen.policy:type_name -> uzpif.oi.v1.Position
+	9,  // 25: uzpif.oi.v1.SeriesSeen.feed:type_name -> uzpif.oi.v1.Position
+	11, // 26: uzpif.oi.v1.Announce.secrets:type_name -> uzpif.oi.v1.SeriesSecret
+	13, // 27: uzpif.oi.v1.AnnounceResult.refusals:type_name -> uzpif.oi.v1.Refusal
+	14, // 28: uzpif.oi.v1.AnnounceResult.collections:type_name -> uzpif.oi.v1.CollectionState
+	35, // 29: uzpif.oi.v1.Acknowledgements.refused:type_name -> uzpif.oi.v1.Fault
+	17, // 30: uzpif.oi.v1.Acknowledgements.acknowledged:type_name -> uzpif.oi.v1.Acknowledged
+	30, // 31: uzpif.oi.v1.Acknowledged.inclusion:type_name -> uzpif.oi.v1.Path
+	20, // 32: uzpif.oi.v1.RangeAnswer.rows:type_name -> uzpif.oi.v1.StateRow
+	26, // 33: uzpif.oi.v1.Items.items:type_name -> uzpif.oi.v1.Item
+	0,  // 34: uzpif.oi.v1.Item.op:type_name -> uzpif.oi.v1.Op
+	30, // 35: uzpif.oi.v1.Item.scope_path:type_name -> uzpif.oi.v1.Path
+	35, // 36: uzpif.oi.v1.BatchResult.refused:type_name -> uzpif.oi.v1.Fault
+	29, // 37: uzpif.oi.v1.BatchResult.committed:type_name -> uzpif.oi.v1.Committed
+	30, // 38: uzpif.oi.v1.Committed.inclusion:type_name -> uzpif.oi.v1.Path
+	31, // 39: uzpif.oi.v1.Committed.refusals:type_name -> uzpif.oi.v1.ItemRefusal
+	2,  // 40: uzpif.oi.v1.OutboundIndexing.Session:input_type -> uzpif.oi.v1.PublisherFrame
+	4,  // 41: uzpif.oi.v1.OutboundIndexing.Revoke:input_type -> uzpif.oi.v1.SignedObject
+	3,  // 42: uzpif.oi.v1.OutboundIndexing.Session:output_type -> uzpif.oi.v1.IndexerFrame
+	16, // 43: uzpif.oi.v1.OutboundIndexing.Revoke:output_type -> uzpif.oi.v1.Acknowledgements
+	42, // [42:44] is the sub-list for method output_type
+	40, // [40:42] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_uzpif_oi_v1_session_proto_init() }
@@ -3079,6 +3196,7 @@ func file_uzpif_oi_v1_session_proto_init() {
 		(*IndexerFrame_Acknowledgements)(nil),
 		(*IndexerFrame_RangeAnswer)(nil),
 		(*IndexerFrame_ProbeAnswer)(nil),
+		(*IndexerFrame_Credit)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3086,7 +3204,7 @@ func file_uzpif_oi_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_uzpif_oi_v1_session_proto_rawDesc), len(file_uzpif_oi_v1_session_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   33,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
