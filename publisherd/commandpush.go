@@ -59,12 +59,15 @@ func (a *app) printResult(w io.Writer, r publisher.Result) error {
 		fmt.Fprintf(w, "%s, collection %s: %d pages are withheld by what they say of themselves; source scan names them\n", r.Indexer, r.Collection, r.Withheld)
 	}
 	fmt.Fprintf(w, "%s, collection %s: %d sent, %d deleted, %d unchanged, %d refused, %d files skipped; %.2f s, %d octets out, %d in\n",
-		r.Indexer, r.Collection, r.Sent, r.Deleted, r.Unchanged, len(r.Refused), len(r.Skipped), r.Seconds, r.WireOut, r.WireIn)
+		r.Indexer, r.Collection, r.Sent, r.Deleted, r.Unchanged, r.RefusedCount, len(r.Skipped), r.Seconds, r.WireOut, r.WireIn)
 	for _, x := range r.Receipts {
 		fmt.Fprintf(w, "  receipt %s\n", x)
 	}
-	for _, x := range r.Refused {
+	for _, x := range r.Refused[:min(len(r.Refused), fewRefused)] {
 		fmt.Fprintf(w, "  refused %s: %s\n", x.URL, x.Reason)
+	}
+	if more := r.RefusedCount - fewRefused; more > 0 {
+		fmt.Fprintf(w, "  and %d more pages; \"refused\" lists them\n", more)
 	}
 	for _, x := range r.Unshown {
 		fmt.Fprintf(w, "  NOT SHOWN %s: %s; it was sent again\n", x.URL, x.Reason)
@@ -106,6 +109,7 @@ func newStatus(a *app) *cobra.Command {
 				if x.Alarm != nil {
 					fmt.Fprintf(w, "  ALARM (%s) at %s: %s\n", x.Alarm.Reason, x.Alarm.At, x.Alarm.Detail)
 				}
+				printRefused(w, x.Refused)
 				if x.Log != nil && x.Log.State != publisher.LogConsistent {
 					fmt.Fprintf(w, "  the public log was %s at %s: %s\n", x.Log.State, x.Log.At, x.Log.Detail)
 				}

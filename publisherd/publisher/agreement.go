@@ -169,7 +169,7 @@ func (a agreement) accept(ans storedAnswer, m translog.Manifest, items []offered
 		JournalEpoch: m.JournalEpoch, Acked: m.Through, Seen: max(c.Seen, m.Through),
 		State: plan.Root(), Receipt: ans.Receipt, Pages: plan.Count(), Reconciling: c.Reconciling && m.Through < reach, Listed: c.Listed,
 	}
-	if err := errors.Join(a.writeAcked(b, m, ans.Receipt, items, decided), a.keepBases(b, items, decided, k)); err != nil {
+	if err := errors.Join(a.writeAcked(b, m, ans.Receipt, items, decided), a.keepBases(b, items, decided, k), a.settleLetters(b, items, decided, ans.IssuedAt)); err != nil {
 		return c, err
 	}
 	for key, val := range map[string]any{

@@ -25,8 +25,9 @@ type Result struct {
 	Deleted      int             `json:"deleted"`
 	Unchanged    uint64          `json:"unchanged"`
 	OutOfScope   int             `json:"out_of_scope"`
-	Withheld     int             `json:"withheld"` // by what the pages themselves deny
-	Refused      []RefusedItem   `json:"refused"`
+	Withheld     int             `json:"withheld"`      // by what the pages themselves deny
+	Refused      []RefusedItem   `json:"refused"`       // the first 10,000 of them
+	RefusedCount int             `json:"refused_count"` // all of them
 	Skipped      []SkippedItem   `json:"skipped"`
 	Receipts     []envelope.Hash `json:"receipts"`
 	Probes       int             `json:"probes"`            // pages that the indexer was asked to show
@@ -52,9 +53,14 @@ type SkippedItem struct {
 	Reason   string `json:"reason"`
 }
 
-// refuse notes a page that will not be offered.
+// maxRefused bounds how many refused pages a result names.
+const maxRefused = 10_000
+
+// refuse notes a page that was left out.
 func (r *Result) refuse(url, reason string) {
-	r.Refused = append(r.Refused, RefusedItem{url, reason})
+	if r.RefusedCount++; len(r.Refused) < maxRefused {
+		r.Refused = append(r.Refused, RefusedItem{url, reason})
+	}
 }
 
 // add counts what a receipt acknowledged.
@@ -279,6 +285,7 @@ func (r Result) plus(next Result) Result {
 	next.Patched += r.Patched
 	next.Deleted += r.Deleted
 	next.Refused = append(r.Refused, next.Refused...)
+	next.Refused, next.RefusedCount = next.Refused[:min(len(next.Refused), maxRefused)], r.RefusedCount+next.RefusedCount
 	next.Receipts = append(r.Receipts, next.Receipts...)
 	next.Unchanged -= min(next.Unchanged, uint64(r.Sent)) // sent by this push, if not by this session
 	next.WireOut, next.WireIn = r.WireOut+next.WireOut, r.WireIn+next.WireIn

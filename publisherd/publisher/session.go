@@ -109,6 +109,7 @@ type session struct {
 	refused map[string]error                 // series that the indexer did not admit
 	credit  uint64                           // of the batch under way, in octets
 	early   *oiv1.BatchResult                // its answer, if it came before all was sent
+	poison  int                              // pages that were found to be refused with every batch
 	whole   bool                             // no patches any more: a base was unknown
 	told    bool                             // the indexer said by itself that a deletion is done
 	probing probing

@@ -97,7 +97,7 @@ func (s *session) patches() bool {
 }
 
 // setPatch gives a draft its other form, if there is one and it is smaller.
-func (d *drafter) setPatch(r durable.Reader, dr *draft, wire *oiv1.Items) error {
+func (d *drafter) setPatch(r durable.Reader, dr *draft) error {
 	if !d.patches || len(dr.items) == 0 {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (d *drafter) setPatch(r durable.Reader, dr *draft, wire *oiv1.Items) error 
 		}
 		left -= len(bases[i])
 	}
-	dr.patch, err = newPatch(wire.Items, dr.bodies, bases, len(dr.frame))
+	dr.patch, err = newPatch(dr.wire.Items, dr.bodies, bases, len(dr.frame))
 	if err != nil {
 		return fmt.Errorf("patch batch of %s: %w", d.agreed.rel.Collection, err)
 	}

@@ -88,7 +88,10 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 	defer func() {
 		report.OutOfScope += d.report.OutOfScope
 		report.Withheld += d.report.Withheld
-		report.Refused = append(report.Refused, d.report.Refused...)
+		for _, x := range d.report.Refused {
+			report.refuse(x.URL, x.Reason)
+		}
+		report.RefusedCount += d.report.RefusedCount - len(d.report.Refused)
 	}()
 	return s.deliver(ctx, a, c, d, report)
 }
@@ -97,18 +100,21 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 func (s *session) deliver(ctx context.Context, a agreement, c cursor, d *drafter, report *Result) error {
 	drafts := make(chan *draft)
 	group, ctx := errgroup.WithContext(ctx)
-	from, spent := c.Seen, false
-	group.Go(func() error { return d.run(ctx, from, drafts) })
+	from, begins, spent := c.Seen, c.Acked, false
+	group.Go(func() error { return d.run(ctx, from, begins, drafts) })
 	group.Go(func() error {
 		for dr := range drafts {
 			if dr.spent {
 				spent = true
 				if len(dr.items) == 0 {
+					if err := a.buryAll(dr.dead, dr.over); err != nil {
+						return err
+					}
 					continue
 				}
 			}
 			var err error
-			if c, err = s.deliverOne(ctx, a, c, dr, report); err != nil {
+			if c, err = s.isolate(ctx, a, c, d, dr, report); err != nil {
 				return err
 			}
 			if dr.alone != nil {
@@ -125,7 +131,7 @@ func (s *session) deliver(ctx context.Context, a agreement, c cursor, d *drafter
 
 // deliverOne sends one draft, when the limits of the grant allow it.
 func (s *session) deliverOne(ctx context.Context, a agreement, c cursor, dr *draft, report *Result) (cursor, error) {
-	if len(dr.items) == 0 && !c.Reconciling {
+	if len(dr.items) == 0 && (!c.Reconciling || !dr.last) {
 		c.Seen = dr.through
 		return c, a.setCursor(c)
 	}

@@ -47,7 +47,8 @@ type IndexerStatus struct {
 	LastCheckpoint uint64             `json:"last_checkpoint"` // tree size
 	Revocations    []RevocationStatus `json:"revocations"`     // that concern the series
 	Alarm          *Alarm             `json:"alarm,omitempty"`
-	Log            *LogCheck          `json:"log,omitempty"` // the comparison with the public log
+	Refused        *RefusedStatus     `json:"refused,omitempty"` // pages that are not delivered
+	Log            *LogCheck          `json:"log,omitempty"`     // the comparison with the public log
 }
 
 // A RevocationStatus is one revocation with what was acknowledged. State is
@@ -191,6 +192,9 @@ func (p *Publisher) indexerStatus(r *Relationship, h head) (IndexerStatus, error
 		line.Revocations = append(line.Revocations, v.Status())
 	}
 	if line.Alarm, err = p.alarm(r); err != nil {
+		return line, err
+	}
+	if line.Refused, err = a.refused(p.store); err != nil {
 		return line, err
 	}
 	if who, ok := p.trust.Lookup(r.Indexer); ok {
