@@ -321,6 +321,9 @@ func (f *fakeIndexer) batch(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 			return result(&oiv1.BatchResult{Series: b.Series, BatchId: o.ID[:], Refused: &oiv1.Fault{Reason: string(grants.ErrBase)}}), nil
 		}
 	}
+	if f.spoilt(b, frame) {
+		return result(&oiv1.BatchResult{Series: b.Series, BatchId: o.ID[:], Refused: &oiv1.Fault{Reason: string(grants.ErrMalformed), Detail: "this page"}}), nil
+	}
 	f.s.JournalEpoch = m.JournalEpoch
 	offer := &stage.Batch{From: m.From, Through: m.Through, Manifest: o, StateAfter: m.StateAfter, Pair: f.pairs[m.GrantID]}
 	decisions := f.unpack(offer, m, frame, b.ItemsBytes)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,6 +31,7 @@ type fakePatches struct {
 	allowed  uint64 // for the batch under way
 	busy     bool   // answers a batch that it has not read
 	forgot   bool   // knows no base any more
+	poison   string // URL that spoils a batch, or "all"
 	credited func(*oiv1.Credit)
 }
 
@@ -88,6 +90,16 @@ func (f *fakeIndexer) unpatch(b *oiv1.Batch, frame []byte) []byte {
 	whole, err := encodeFrame(append(raw, payloads...), nil)
 	check(f.t, err)
 	return whole
+}
+
+// spoilt reports whether a batch is to be refused for one of its pages.
+func (f *fakeIndexer) spoilt(b *oiv1.Batch, frame []byte) bool {
+	if f.poison == "" {
+		return false
+	}
+	var list oiv1.Items
+	check(f.t, proto.Unmarshal(f.decode(frame, nil)[:b.ItemsBytes], &list))
+	return f.poison == "all" || slices.ContainsFunc(list.Items, func(it *oiv1.Item) bool { return it.Url == f.poison })
 }
 
 func (f *fakeIndexer) decode(frame, dictionary []byte) []byte {
@@ -276,8 +288,7 @@ func TestBasesGoWithTheAgreement(t *testing.T) {
 	if rows, _, _ := basesOf(t, agreement{x.p.store, x.rel}); rows != 1 {
 		t.Fatalf("%d bases", rows)
 	}
-	_, err = Revoke(x.p.dir, RevokeRequest{Grant: x.rel.Series, Disposition: grants.DispositionDelete}, x.s.Now)
-	check(t, err)
+	check(t, (&Revocation{Indexer: x.rel.Indexer, Signed: x.s.Revoke(t)}).write(x.p.dir))
 	check(t, x.p.DeliverRevocations(t.Context(), x.rel.Indexer))
 	if rows, _, counted := basesOf(t, agreement{x.p.store, x.rel}); rows != 0 || counted != 0 {
 		t.Errorf("%d bases, counted as %d octets", rows, counted)

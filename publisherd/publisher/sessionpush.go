@@ -271,7 +271,7 @@ func (s *session) settle(ctx context.Context, a agreement, report *Result) error
 // checkpoint that the log still continues.
 func (s *session) agrees(a agreement, c cursor) bool {
 	held := s.held[a.rel.Series]
-	if held.JournalEpoch == 0 && c.JournalEpoch == 0 && !c.Reconciling {
+	if held.JournalEpoch == 0 && c.Receipt.IsZero() && c.State.IsZero() && !c.Reconciling {
 		return true // nothing was ever delivered
 	}
 	return held.JournalEpoch == c.JournalEpoch && held.Revision == c.Acked &&
