@@ -17,7 +17,7 @@ import (
 // TestARevocationUnderFullLoadIsAcknowledgedWithinASecond pushes some megabytes
 // over a link that takes minutes for them, and withdraws consent meanwhile.
 func TestARevocationUnderFullLoadIsAcknowledgedWithinASecond(t *testing.T) {
-	p := pair.New(t, 0)
+	p := pair.New(t, 1)
 	proxy := bad(t, p)
 	random := rand.NewChaCha8([32]byte{1})
 	for i := range 40 {
