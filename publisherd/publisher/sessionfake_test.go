@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"iter"
 	"log/slog"
 	"net"
 	"os"
@@ -409,25 +408,6 @@ func (f *fakeIndexer) rebind(q *oiv1.Rebind, seen uint64) (*oiv1.IndexerFrame, e
 	}
 	r.Pages, r.StateAfter = uint64(len(f.pages)), rootOf(f.t, f.pages)
 	return f.commit(q.Series, envelope.Hash(q.GrantId), f.s.AnswerRebind(f.t, r, seen, f.lie), nil, envelope.Hash(q.GrantId), r.StateAfter, q.Revision)
-}
-
-// rootOf is the root of the state tree over pages.
-func rootOf(t testing.TB, pages map[string]state.Item) envelope.Hash {
-	var items []state.Item
-	for _, it := range pages {
-		items = append(items, it)
-	}
-	slices.SortFunc(items, func(a, b state.Item) int { return cmp.Compare(string(a.URLHash[:]), string(b.URLHash[:])) })
-	var all iter.Seq2[state.Item, error] = func(yield func(state.Item, error) bool) {
-		for _, it := range items {
-			if !yield(it, nil) {
-				return
-			}
-		}
-	}
-	root, _, err := state.Of(all)
-	check(t, err)
-	return root
 }
 
 // Revoke stops at the first call and deletes at the second.
