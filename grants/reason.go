@@ -47,6 +47,7 @@ const (
 	ErrPushOnly     Reason = "push-only"         // UZPIF-OI 12.3: asked for, where the publisher sends by itself
 	ErrChanged      Reason = "changed"           // the page has changed since it was signalled
 	ErrCancelled    Reason = "cancelled"         // the request was taken back
+	ErrCredit       Reason = "no-credit"         // content that the other side has given no credit for
 )
 
 // sentences say each reason to a person. Nothing writes to it.
@@ -85,6 +86,7 @@ var sentences = map[Reason]string{
 	ErrPushOnly:     "the grant does not let the indexer ask",
 	ErrChanged:      "the page has changed since",
 	ErrCancelled:    "the request was taken back",
+	ErrCredit:       "sent without a credit for it",
 }
 
 // Error is the reason in words. A code that is not ours, from a peer of a

@@ -50,6 +50,7 @@ func (d *daemon) commands() http.Handler {
 		})
 	})
 	mux.HandleFunc("GET /deliveries", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.p.Deliveries) })
+	mux.HandleFunc("GET /refused", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.p.DeadLetters) })
 	mux.HandleFunc("GET /receipts", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.p.Receipts) })
 	mux.HandleFunc("GET /receipts/{id}", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, func() ([]byte, error) {

@@ -76,15 +76,18 @@ func (a *app) printResult(w io.Writer, r publisher.Result) error {
 		fmt.Fprintf(w, "%s, collection %s: %d pages are withheld by what they say of themselves; source scan names them\n", r.Indexer, r.Collection, r.Withheld)
 	}
 	fmt.Fprintf(w, "%s, collection %s: %d sent, %d deleted, %d unchanged, %d refused, %d files skipped; %.2f s, %d octets out, %d in, of them %d for the handshake\n",
-		r.Indexer, r.Collection, r.Sent, r.Deleted, r.Unchanged, len(r.Refused), len(r.Skipped), r.Seconds, r.WireOut, r.WireIn, r.Handshake)
+		r.Indexer, r.Collection, r.Sent, r.Deleted, r.Unchanged, r.RefusedCount, len(r.Skipped), r.Seconds, r.WireOut, r.WireIn, r.Handshake)
 	if r.Signalled > 0 || r.Asked > 0 || r.Waiting > 0 {
 		fmt.Fprintf(w, "  %d pages signalled, %d asked for by the indexer, %d that it means to ask for later\n", r.Signalled, r.Asked, r.Waiting)
 	}
 	for _, x := range r.Receipts {
 		fmt.Fprintf(w, "  receipt %s\n", x)
 	}
-	for _, x := range r.Refused {
+	for _, x := range r.Refused[:min(len(r.Refused), fewRefused)] {
 		fmt.Fprintf(w, "  refused %s: %s\n", x.URL, x.Reason)
+	}
+	if more := r.RefusedCount - fewRefused; more > 0 {
+		fmt.Fprintf(w, "  and %d more pages; \"refused\" lists them\n", more)
 	}
 	for _, x := range r.Unshown {
 		fmt.Fprintf(w, "  NOT SHOWN %s: %s; it was sent again\n", x.URL, x.Reason)
@@ -136,6 +139,7 @@ func newStatus(a *app) *cobra.Command {
 				if x.Alarm != nil {
 					fmt.Fprintf(w, "  ALARM (%s) at %s: %s\n", x.Alarm.Reason, x.Alarm.At, x.Alarm.Detail)
 				}
+				printRefused(w, x.Refused)
 				if x.Log != nil && x.Log.State != publisher.LogConsistent {
 					fmt.Fprintf(w, "  the public log was %s at %s: %s\n", x.Log.State, x.Log.At, x.Log.Detail)
 				}

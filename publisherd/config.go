@@ -30,6 +30,7 @@ type config struct {
 	LowWater int64         `mapstructure:"low_water_mib"`
 	Stall    time.Duration `mapstructure:"disk_stall"`
 	Reply    time.Duration `mapstructure:"reply_timeout"`
+	Patches  int64         `mapstructure:"patch_cache_mib"`
 
 	Proxy            string `mapstructure:"proxy"`
 	ProxyCredentials string `mapstructure:"proxy_credentials_file"`
@@ -73,6 +74,11 @@ const configTemplate = `# publisherd: the publishing side. Each setting is shown
 # the log.
 # reply_timeout: 2m
 
+# How many MiB of delivered pages are kept in the store for each agreement, so
+# that a change is sent as the difference to what the indexer has. 0: none, and
+# changed pages go whole.
+# patch_cache_mib: 256
+
 # The HTTP proxy through which indexers are dialled: http://HOST:PORT or
 # https://HOST:PORT; it resolves their names. "off" is none; without a value it is
 # HTTPS_PROXY of the environment. What NO_PROXY names is dialled directly.
@@ -99,6 +105,14 @@ func (c *config) room() durable.Room {
 	return durable.Room{Ballast: c.Ballast << 20, LowWater: c.LowWater << 20}
 }
 
+// patchBytes is what is kept to make patches on, in octets; negative for nothing.
+func (c *config) patchBytes() int64 {
+	if c.Patches == 0 {
+		return -1
+	}
+	return c.Patches << 20
+}
+
 // certificate is the files that the configuration in dir names, nil for none;
 // check has seen that both are named.
 func (c *config) certificate(dir string) *identity.CertificateFiles {
@@ -109,7 +123,7 @@ func (c *config) certificate(dir string) *identity.CertificateFiles {
 // publisher is what the publisher in dir is opened with.
 func (c *config) publisher(dir string, log *slog.Logger) publisher.Config {
 	return publisher.Config{
-		Dir: dir, Log: log, Room: c.room(), Stall: c.Stall, Certificate: c.certificate(dir), Reply: c.Reply,
+		Dir: dir, Log: log, Room: c.room(), Stall: c.Stall, Certificate: c.certificate(dir), Reply: c.Reply, PatchBytes: c.patchBytes(),
 		Verify: c.verify(), Proxy: c.Proxy, ProxyCredentials: c.ProxyCredentials,
 	}
 }
@@ -127,7 +141,7 @@ func loadConfig(dir string) (config, error) {
 	var c config
 	err := cli.ReadConfig(dir, configFile, "publisherd", map[string]any{
 		"log_level": "warn", "rescan_interval": "5m", "verify_interval": "24h", "admin": "off",
-		"ballast_mib": 16, "low_water_mib": 64, "disk_stall": "30s", "reply_timeout": "2m",
+		"ballast_mib": 16, "low_water_mib": 64, "disk_stall": "30s", "reply_timeout": "2m", "patch_cache_mib": 256,
 		"proxy": "", "proxy_credentials_file": "",
 		"tls_certificate": "", "tls_key": "",
 	}, &c)
@@ -147,7 +161,7 @@ func (c *config) check() error {
 	if c.Verify < 0 || c.Verify > 30*24*time.Hour {
 		return cli.Errorf(cli.Config, "verify_interval: %s, want 0 to 720h", c.Verify)
 	}
-	for name, mib := range map[string]int64{"ballast_mib": c.Ballast, "low_water_mib": c.LowWater} {
+	for name, mib := range map[string]int64{"ballast_mib": c.Ballast, "low_water_mib": c.LowWater, "patch_cache_mib": c.Patches} {
 		if mib < 0 || mib > 1<<20 {
 			return cli.Errorf(cli.Config, "%s: %d, want 0 to 1048576", name, mib)
 		}

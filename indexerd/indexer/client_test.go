@@ -26,6 +26,8 @@ type client struct {
 	cancel  context.CancelFunc
 	deaf    bool                   // to acknowledgements that it did not ask for
 	early   []*oiv1.ContentRequest // that came while something else was waited for
+	deaf    bool                   // to acknowledgements that it did not ask for
+	left    uint64                 // credit for the batch under way
 }
 
 func (p *tester) connect() *grpc.ClientConn {
@@ -59,10 +61,14 @@ func (c *client) send(f *oiv1.PublisherFrame) {
 	}
 }
 
-// recv is the next frame that is no heartbeat.
+// recv is the next frame that is neither heartbeat nor credit.
 func (c *client) recv() (*oiv1.IndexerFrame, error) {
 	for {
 		f, err := c.stream.Recv()
+		if f.GetCredit() != nil {
+			c.left += f.GetCredit().Octets
+			continue
+		}
 		if err == nil && c.deaf && f.GetAcknowledgements() != nil {
 			continue
 		}
@@ -146,8 +152,17 @@ func (p *tester) session(all ...*series) *client {
 func (c *client) deliver(b *parcel) *oiv1.BatchResult {
 	c.p.r.t.Helper()
 	c.send(&oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Batch{Batch: b.batch}})
+	c.left = c.welcome.Limits.InitialCredit
 	for frame := b.frame; len(frame) > 0; {
-		n := min(len(frame), 1<<20)
+		for c.left == 0 {
+			f := must[*oiv1.IndexerFrame](c.p.r.t)(c.stream.Recv())
+			if r := f.GetBatchResult(); r != nil {
+				return r
+			}
+			c.left += f.GetCredit().GetOctets()
+		}
+		n := min(len(frame), 1<<20, int(c.left))
+		c.left -= uint64(n)
 		c.send(&oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Chunk{Chunk: &oiv1.Chunk{Data: frame[:n]}}})
 		frame = frame[n:]
 	}

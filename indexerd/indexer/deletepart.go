@@ -34,7 +34,7 @@ func (w *deleter) rewrite(ctx context.Context) error {
 		return err
 	}
 	slices.SortStableFunc(stay, func(a, b survivor) int { return cmp.Compare(a.segment, b.segment) })
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(maxWindow), zstd.WithZeroFrames(true))
+	encoder, err := newFrameEncoder()
 	if err != nil {
 		return err
 	}

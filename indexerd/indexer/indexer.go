@@ -100,6 +100,7 @@ type Indexer struct {
 	sessions registry
 	posts    *rate.Limiter       // of revocations on the public side
 	memory   *semaphore.Weighted // octets of the batches in hand
+	credits  *semaphore.Weighted // octets that batches may begin with
 	slots    chan struct{}       // one for each batch being worked on
 	patience time.Duration       // of a batch that waits for either
 	segment  atomic.Uint64       // the last segment number given
@@ -132,7 +133,7 @@ func Open(c Config) (_ *Indexer, err error) {
 	x := &Indexer{
 		cfg: c, log: c.Log, keys: newDataKeys(filepath.Join(c.Dir, "keys", "data")),
 		sessions: registry{byName: make(map[envelope.Name]*member)}, slots: make(chan struct{}, c.Limits.Batches),
-		memory: semaphore.NewWeighted(c.Limits.batchMemory()), patience: patience,
+		memory: semaphore.NewWeighted(c.Limits.batchMemory()), credits: semaphore.NewWeighted(creditPool), patience: patience,
 		posts: rate.NewLimiter(postsPerSecond, postsAtOnce), halted: make(chan struct{}),
 		large: newLarges(c), alone: make(chan struct{}, aloneAtOnce), frames: newFrameCache(),
 	}

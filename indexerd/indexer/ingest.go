@@ -25,6 +25,7 @@ type item struct {
 	digest   [32]byte
 	leaf     [32]byte
 	path     scopePath
+	base     []byte // of the digest of what it is a difference to; nil if it is none
 
 	reason   grants.Reason // why it is excluded; empty if it is not
 	detail   string
@@ -45,7 +46,7 @@ type ingest struct {
 	body     translog.Manifest
 	items    []item
 	segment  uint64
-	frame    []byte // as it came
+	frame    []byte // as it came, or as it was made of a patch
 	dataKey  uint32 // generation of the key that sealed it
 	sealed   []byte
 

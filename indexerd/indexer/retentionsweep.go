@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
@@ -44,7 +42,7 @@ func (x *Indexer) sweepSegment(ctx context.Context, rec *seriesRecord, d dueSegm
 	if len(p.pages) == 0 {
 		return nil // none is left; the next round drops it
 	}
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(maxWindow), zstd.WithZeroFrames(true))
+	encoder, err := newFrameEncoder()
 	if err != nil {
 		return err
 	}

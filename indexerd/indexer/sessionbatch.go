@@ -41,13 +41,13 @@ func (s *session) batch(ctx context.Context, f *oiv1.Batch) error {
 	if f.Alone {
 		return s.alone(ctx, f)
 	}
-	if err := s.x.cfg.Limits.checkSizes(f); err != nil {
+	if err := errors.Join(s.x.cfg.Limits.checkSizes(f), checkPatch(f)); err != nil {
 		return err
 	}
 	if r := s.overLimit(f); r != nil {
 		return s.turnAway(ctx, f, r)
 	}
-	weight := int64(f.FrameBytes + f.RawBytes)
+	weight := s.x.cfg.Limits.weight(f)
 	if err := s.reserve(ctx, weight); err != nil {
 		if r := exhausted(err); r != nil {
 			return s.turnAway(ctx, f, r)
@@ -55,6 +55,9 @@ func (s *session) batch(ctx context.Context, f *oiv1.Batch) error {
 		return err
 	}
 	defer s.x.memory.Release(weight)
+	if err := s.allow(ctx, f.FrameBytes); err != nil {
+		return err
+	}
 	frame, err := s.frame(ctx, f)
 	if err != nil {
 		return err
@@ -162,6 +165,11 @@ func contentSize(h *zstd.Header, assume uint64) (uint64, bool) {
 
 // decompress opens the frame into exactly as many octets as were announced.
 func (x *Indexer) decompress(frame []byte, raw uint64) ([]byte, error) {
+	return decompress(x.decoder, make([]byte, 0, raw), frame, raw)
+}
+
+// decompress appends what the frame holds to dst, which has room for it.
+func decompress(d *zstd.Decoder, dst, frame []byte, raw uint64) ([]byte, error) {
 	var h zstd.Header
 	if err := h.Decode(frame); err != nil {
 		return nil, refuse(grants.ErrMalformed, "frame: %v", err)
@@ -170,12 +178,12 @@ func (x *Indexer) decompress(frame []byte, raw uint64) ([]byte, error) {
 	if !ok || size != raw || h.WindowSize > maxWindow || h.DictionaryID != 0 {
 		return nil, refuse(grants.ErrMalformed, "the frame's header does not fit the batch")
 	}
-	out, err := x.decoder.DecodeAll(frame, make([]byte, 0, raw))
+	out, err := d.DecodeAll(frame, dst)
 	if err != nil {
 		return nil, refuse(grants.ErrMalformed, "frame: %v", err)
 	}
-	if uint64(len(out)) != raw {
-		return nil, refuse(grants.ErrMalformed, "the frame holds %d octets, %d were announced", len(out), raw)
+	if got := uint64(len(out) - len(dst)); got != raw {
+		return nil, refuse(grants.ErrMalformed, "the frame holds %d octets, %d were announced", got, raw)
 	}
 	return out, nil
 }
@@ -187,17 +195,10 @@ func (s *session) ingest(f *oiv1.Batch, frame []byte) (*ingest, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.frame = frame
-	var raw []byte
-	if f.RawBytes > 0 { // else the batch only moves the cursor
-		if raw, err = s.x.decompress(frame, f.RawBytes); err != nil {
-			return nil, err
-		}
+	if err := in.open(f, frame); err != nil || in.answered != nil {
+		return in, err
 	}
-	if err := in.decode(raw[:f.ItemsBytes], f.RawBytes); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(in.checkPayloads(raw), in.contentInScope()); err != nil {
+	if err := in.contentInScope(); err != nil {
 		return nil, err
 	}
 	if got := translog.SetOf(in.leaves()); got != in.body.Offered {
@@ -261,7 +262,7 @@ func (in *ingest) decode(raw []byte, total uint64) error {
 		}
 		revision += w.RevisionDelta
 		it := item{op: translog.Op(w.Op), revision: revision, url: w.Url, format: uint8(min(w.Format, 255)), modified: w.Modified, offset: offset, length: w.Length}
-		err := it.takePath(w)
+		err := errors.Join(it.takePath(w), it.takePatch(w))
 		if err == nil {
 			err = in.checkItem(&it)
 		}

@@ -35,12 +35,11 @@ func (s *session) reserve(ctx context.Context, weight int64) error {
 	return nil
 }
 
-// turnAway answers a batch that there is no room for: its chunks are read and
-// dropped, one at a time. What was committed before is answered all the same.
+// turnAway answers a batch that there is no room for, whose frame nobody waits
+// for: its publisher sends no more of it once it has the answer, and what it has
+// sent by then is dropped. What was committed before is answered all the same.
 func (s *session) turnAway(ctx context.Context, f *oiv1.Batch, why *refusal) error {
-	if err := s.chunks(ctx, f, func([]byte) {}); err != nil {
-		return err
-	}
+	s.strays = true
 	id := envelope.Hash{}
 	if o, err := envelope.Parse(f.Manifest); err == nil {
 		id = o.ID

@@ -28,6 +28,8 @@ const aloneAtOnce = 2
 // checkAlone judges the header of a page alone.
 func (l Limits) checkAlone(f *oiv1.Batch) error {
 	switch {
+	case f.DictionaryBytes != 0, f.ListFrameBytes != 0:
+		return refuse(grants.ErrMalformed, "a page alone is no patch")
 	case f.FrameBytes != 0:
 		return refuse(grants.ErrMalformed, "a page alone whose frame's length is known")
 	case f.ItemsBytes == 0 || f.ItemsBytes > aloneItems || f.ItemsBytes > f.RawBytes:
@@ -48,6 +50,7 @@ type aloneFrame struct {
 	data []byte
 	left uint64 // octets that may still come
 	last bool
+	used uint64 // octets that were read since the last credit
 	// broken is why no more can be read: the stream has ended, or the peer broke
 	// the rules. Anything else that is wrong with a page is found by who reads it.
 	broken error
@@ -82,13 +85,12 @@ func (f *aloneFrame) next() error {
 	}
 	f.data, f.last = c.Data, c.Last
 	f.left -= uint64(len(c.Data))
-	return nil
-}
-
-// drain reads what is left, so that the session can go on.
-func (f *aloneFrame) drain() error {
-	_, err := io.Copy(io.Discard, f)
-	return err
+	if f.used += uint64(len(c.Data)); f.used < aloneWindow/2 || f.last {
+		return nil
+	}
+	octets := f.used
+	f.used = 0
+	return f.s.more(f.ctx, octets)
 }
 
 // alone takes a page that travels alone, from its header to its answer. The
@@ -118,9 +120,7 @@ func (s *session) alone(ctx context.Context, f *oiv1.Batch) error {
 	if !ok {
 		return err
 	}
-	if err := frame.drain(); err != nil {
-		return err
-	}
+	s.strays = true
 	id := envelope.Hash{}
 	if o, err := envelope.Parse(f.Manifest); err == nil {
 		id = o.ID
@@ -148,6 +148,9 @@ func (s *session) takeAlone(ctx context.Context, f *oiv1.Batch, frame *aloneFram
 	}
 	if r := s.overLimit(f); r != nil {
 		return nil, r
+	}
+	if err := s.more(ctx, aloneWindow); err != nil {
+		return nil, err
 	}
 	payload, err := in.stage(f, frame)
 	if err != nil {
@@ -207,7 +210,7 @@ func (in *ingest) stage(f *oiv1.Batch, frame *aloneFrame) (payload []byte, err e
 	if err := in.decode(list, f.RawBytes); err != nil {
 		return nil, err
 	}
-	if len(in.items) != 1 || in.items[0].op != translog.OpPut {
+	if len(in.items) != 1 || in.items[0].op != translog.OpPut || in.items[0].base != nil {
 		return nil, refuse(grants.ErrMalformed, "a page alone is one page")
 	}
 	seal, err := in.beginFile()

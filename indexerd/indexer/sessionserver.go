@@ -32,6 +32,11 @@ const sessionVersion = "uzpif-oi-session/1"
 // session.
 const exporterLabel = "EXPORTER-uzpif-oi-announce-v1"
 
+// queueIn is how many frames wait to be served. Of an honest publisher no more
+// chunks are under way than that (credits are for whole chunks of it), so that
+// dispatch goes on to what is behind them.
+const queueIn = 24
+
 // Times of a session.
 const (
 	helloTimeout = 15 * time.Second // for each of Hello and Announce
@@ -69,6 +74,8 @@ type session struct {
 	withdrew atomic.Bool               // the session brought a revocation
 	probes   int                       // that came; owned by run
 	asks     *asker
+	credit   *credit
+	strays   bool // chunks of a batch that is answered already may come; owned by run
 }
 
 // held is a series that this session announced.
@@ -127,7 +134,9 @@ func refusalOf(series string, grant envelope.Hash, err error) grants.Refusal {
 func (s *service) Session(stream grpc.BidiStreamingServer[oiv1.PublisherFrame, oiv1.IndexerFrame]) error {
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
-	ses, err := s.x.accept(ctx, stream, cancel)
+	credit, giveBack := s.x.newCredit()
+	defer giveBack()
+	ses, err := s.x.accept(ctx, stream, credit, cancel)
 	if err != nil {
 		return err
 	}
@@ -150,7 +159,7 @@ func (s *service) Session(stream grpc.BidiStreamingServer[oiv1.PublisherFrame, o
 
 // accept finds out who is there. TLS has authenticated the peer; trust may
 // have been withdrawn since.
-func (x *Indexer) accept(ctx context.Context, stream grpc.BidiStreamingServer[oiv1.PublisherFrame, oiv1.IndexerFrame], cancel context.CancelCauseFunc) (*session, error) {
+func (x *Indexer) accept(ctx context.Context, stream grpc.BidiStreamingServer[oiv1.PublisherFrame, oiv1.IndexerFrame], credit *credit, cancel context.CancelCauseFunc) (*session, error) {
 	pr, ok := peer.FromContext(ctx)
 	if !ok {
 		return nil, status.Error(codes.Unauthenticated, "no peer")
@@ -167,7 +176,7 @@ func (x *Indexer) accept(ctx context.Context, stream grpc.BidiStreamingServer[oi
 	if !takeConnection(ctx) {
 		return nil, status.Error(codes.FailedPrecondition, "there is one session on a connection")
 	}
-	s := &session{x: x, peer: who, info: info, until: until, live: make(map[string]*held), in: make(chan *oiv1.PublisherFrame, 8), asks: newAsker()}
+	s := &session{x: x, peer: who, info: info, until: until, credit: credit, live: make(map[string]*held), in: make(chan *oiv1.PublisherFrame, queueIn), asks: newAsker()}
 	s.self = &member{name: who.Card.Identity, end: cancel, awake: make(chan struct{}, 1)}
 	s.self.ask, s.self.underWay = s.asks.nudge, s.asks.underWay
 	s.turn, s.self.finish = context.WithCancelCause(ctx)
@@ -185,6 +194,7 @@ func (x *Indexer) accept(ctx context.Context, stream grpc.BidiStreamingServer[oi
 			return &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_Heartbeat{Heartbeat: &oiv1.Heartbeat{Time: x.cfg.Now().Unix()}}}
 		},
 		IsBeat:    func(f *oiv1.PublisherFrame) bool { return f.GetHeartbeat() != nil },
+		Admit:     credit.admit,
 		Heartbeat: heartbeat, Silence: silence,
 	})
 	return s, nil
@@ -311,7 +321,10 @@ func (s *session) handle(ctx context.Context, f *oiv1.PublisherFrame) error {
 	defer s.self.serving.Store(false)
 	switch {
 	case f.GetBatch() != nil:
+		s.strays = false
 		return s.batch(ctx, f.GetBatch())
+	case f.GetChunk() != nil && s.strays:
+		return nil // under way when its batch was answered
 	case f.GetRebind() != nil:
 		return s.rebind(ctx, f.GetRebind())
 	case f.GetRangeRequest() != nil:
@@ -357,11 +370,12 @@ func (s *session) greet(ctx context.Context, h *oiv1.Hello) error {
 	view := s.x.tlog.Released()
 	w := &oiv1.Welcome{
 		Version: sessionVersion, HeartbeatMs: uint32(heartbeat.Milliseconds()), Time: s.x.cfg.Now().Unix(),
-		Nonce: s.nonce[:], Note: view.Note, Features: []string{grants.PackFeature},
+		Nonce: s.nonce[:], Note: view.Note, Features: []string{grants.PackFeature, featurePatch},
 		Limits: &oiv1.Limits{
 			ChunkBytes: s.x.cfg.Limits.ChunkBytes, BatchItems: s.x.cfg.Limits.BatchItems,
 			BatchBytes: s.x.cfg.Limits.BatchBytes, PageBytes: s.x.cfg.Limits.PageBytes, AloneBytes: s.x.cfg.Limits.AloneBytes,
-			Signals: maxSignals,
+			Signals:       maxSignals,
+			InitialCredit: s.credit.initial,
 		},
 	}
 	if bytes.Equal(h.Note, view.Note) {

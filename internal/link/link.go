@@ -30,6 +30,10 @@ type Stream[Out, In any] interface {
 type Options[Out, In any] struct {
 	Beat   func() Out
 	IsBeat func(In) bool
+	// Admit, when set, judges each frame before it is queued. Its error ends the
+	// reading, and is what Recv returns behind the frames that came before it; the
+	// link itself stays, to tell the peer.
+	Admit func(In) error
 	// Heartbeat is the interval of heartbeats sent.
 	Heartbeat time.Duration
 	// Silence is how long the peer may send nothing at all.
@@ -50,6 +54,7 @@ type Link[Out, In any] struct {
 	out    chan Out
 	urgent chan Out
 	in     chan In
+	refuse error         // of Admit; set before in is closed
 	heard  chan struct{} // a frame came; at most one note waits
 
 	done chan struct{}
@@ -90,6 +95,11 @@ func (l *Link[Out, In]) Read() {
 		}
 		if l.opts.IsBeat(f) {
 			continue
+		}
+		if l.opts.Admit != nil {
+			if l.refuse = l.opts.Admit(f); l.refuse != nil {
+				return
+			}
 		}
 		select {
 		case l.in <- f:
@@ -189,6 +199,9 @@ func (l *Link[Out, In]) Recv(ctx context.Context) (In, error) {
 	var none In
 	select {
 	case f, ok := <-l.in:
+		if !ok && l.refuse != nil {
+			return none, l.refuse
+		}
 		if !ok {
 			<-l.done
 			return none, l.err

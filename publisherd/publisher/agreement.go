@@ -49,7 +49,9 @@ type offered struct {
 	Format   uint8         `json:"format"`
 	Revision uint64        `json:"revision"`
 
-	place *place // of a put, on its way into a batch only
+	// What follows is known on the way into a batch only.
+	place *place        // of a put
+	held  envelope.Hash // digest of what the indexer holds of a page that changed
 }
 
 // A pendingBatch is a batch that was sent, or was about to be.
@@ -160,7 +162,7 @@ type storedAnswer struct {
 // accept makes the receipt, what it acknowledges, the state, the cursor and
 // the log's new tree durable in one commit. Only then is the batch forgotten.
 // A reconciliation ends with the batch that reaches the revision reach.
-func (a agreement) accept(ans storedAnswer, m translog.Manifest, items []offered, decided []decided, note []byte, reach uint64) (cursor, error) {
+func (a agreement) accept(ans storedAnswer, m translog.Manifest, items []offered, decided []decided, note []byte, reach uint64, k kept) (cursor, error) {
 	b := a.store.NewBatch()
 	defer b.Close()
 	c, err := a.cursor(b)
@@ -187,7 +189,7 @@ func (a agreement) accept(ans storedAnswer, m translog.Manifest, items []offered
 	if err != nil {
 		return c, err
 	}
-	if err := a.writeAcked(b, m, ans.Receipt, items, decided); err != nil {
+	if err := errors.Join(a.writeAcked(b, m, ans.Receipt, items, decided), a.keepBases(b, items, decided, k), a.settleLetters(b, items, decided, ans.IssuedAt)); err != nil {
 		return c, err
 	}
 	for key, val := range map[string]any{

@@ -308,7 +308,7 @@ func (l *indexerLoop) report(r Result) {
 		return
 	}
 	l.log.Info("pushed", "indexer", r.Indexer, "collection", r.Collection, "revision", r.Revision, "sent", r.Sent,
-		"deleted", r.Deleted, "refused", len(r.Refused), "tree_size", r.TreeSize, "wire_bytes_out", r.WireOut, "seconds", r.Seconds)
+		"deleted", r.Deleted, "refused", r.RefusedCount, "tree_size", r.TreeSize, "wire_bytes_out", r.WireOut, "seconds", r.Seconds)
 }
 
 // blame decides what a failure means for the one series that it happened to.

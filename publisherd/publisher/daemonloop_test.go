@@ -180,6 +180,33 @@ func TestAnIndexerThatIsNotUpYetIsRetried(t *testing.T) {
 	})
 }
 
+// TestAnIndexerThatIsDownForADayIsCaughtUpWithin: it is asked at most once every
+// five minutes after the first few, and has what waited five minutes after it is
+// back at the latest.
+func TestAnIndexerThatIsDownForADayIsCaughtUpWithin(t *testing.T) {
+	withLoop(t, with(func(x *testIndexer) {
+		begin := time.Now()
+		x.refuse = func(int) error {
+			if time.Since(begin) < 24*time.Hour {
+				return ErrUnavailable
+			}
+			return nil
+		}
+	}, "docs-1"), func(t *testing.T, x *testIndexer) {
+		time.Sleep(24*time.Hour - time.Second)
+		if n := len(x.waits()); n < 24*12 || n > 24*12+15 {
+			t.Errorf("%d attempts in a day", n)
+		}
+		if x.count("docs-1") != 0 {
+			t.Error("something was pushed")
+		}
+		time.Sleep(backoffCap + 2*time.Second)
+		if x.open() != 1 || x.count("docs-1") != 1 {
+			t.Errorf("%d sessions, pushed %d times", x.open(), x.count("docs-1"))
+		}
+	})
+}
+
 func TestOnlyAStableSessionResetsTheBackoff(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -44,6 +44,9 @@ type Config struct {
 	// or nothing for that of the environment. ProxyCredentials is the file of the
 	// credential for it, of the form of a source's.
 	Proxy, ProxyCredentials string
+	// PatchBytes is how many octets of acknowledged payloads are kept for each
+	// agreement, to send changes as patches; 0 means 256 MiB, negative none.
+	PatchBytes int64
 	// Rand is where random octets come from that nobody may foresee; nil means
 	// the operating system's.
 	Rand io.Reader
@@ -65,9 +68,10 @@ type Publisher struct {
 	trust *identity.Trust
 	store *durable.Store
 
-	reply  atomic.Int64  // a time.Duration, see Config
-	verify time.Duration // see Config
-	random io.Reader     // see Config
+	reply     atomic.Int64  // a time.Duration, see Config
+	verify    time.Duration // see Config
+	random    io.Reader     // see Config
+	keptBytes int64         // see Config.PatchBytes
 
 	proxy       func(address string) (*url.URL, error) // nil: none
 	proxySecret string                                 // see Config
@@ -128,7 +132,7 @@ func Open(c Config) (*Publisher, error) {
 		return nil, err
 	}
 	p := &Publisher{dir: c.Dir, log: c.Log, clock: c.Now, local: local, trust: trust, store: store, edits: make(map[string]*sync.Mutex),
-		verify: cmp.Or(c.Verify, defaultVerify), random: c.Rand, public: openPublic, proxy: proxy, proxySecret: c.ProxyCredentials}
+		verify: cmp.Or(c.Verify, defaultVerify), keptBytes: c.PatchBytes, random: c.Rand, public: openPublic, proxy: proxy, proxySecret: c.ProxyCredentials}
 	p.SetReply(c.Reply)
 	return p, nil
 }

@@ -21,14 +21,16 @@ type Result struct {
 	JournalEpoch uint64          `json:"journal_epoch"`
 	Revision     uint64          `json:"revision"`
 	Sent         int             `json:"sent"`
+	Patched      int             `json:"patched"` // of those sent: as a difference to what is held
 	Deleted      int             `json:"deleted"`
 	Unchanged    uint64          `json:"unchanged"`
 	OutOfScope   int             `json:"out_of_scope"`
-	Withheld     int             `json:"withheld"`  // by what the pages themselves deny
-	Signalled    int             `json:"signalled"` // told of, without their content
-	Asked        int             `json:"asked"`     // asked for by the indexer
-	Waiting      uint64          `json:"waiting"`   // that it means to ask for later
-	Refused      []RefusedItem   `json:"refused"`
+	Withheld     int             `json:"withheld"`      // by what the pages themselves deny
+	Signalled    int             `json:"signalled"`     // told of, without their content
+	Asked        int             `json:"asked"`         // asked for by the indexer
+	Waiting      uint64          `json:"waiting"`       // that it means to ask for later
+	Refused      []RefusedItem   `json:"refused"`       // the first 10,000 of them
+	RefusedCount int             `json:"refused_count"` // all of them
 	Skipped      []SkippedItem   `json:"skipped"`
 	Receipts     []envelope.Hash `json:"receipts"`
 	Probes       int             `json:"probes"`            // pages that the indexer was asked to show
@@ -54,9 +56,14 @@ type SkippedItem struct {
 	Reason   string `json:"reason"`
 }
 
-// refuse notes a page that will not be offered.
+// maxRefused bounds how many refused pages a result names.
+const maxRefused = 10_000
+
+// refuse notes a page that was left out.
 func (r *Result) refuse(url, reason string) {
-	r.Refused = append(r.Refused, RefusedItem{url, reason})
+	if r.RefusedCount++; len(r.Refused) < maxRefused {
+		r.Refused = append(r.Refused, RefusedItem{url, reason})
+	}
 }
 
 // add counts what a receipt acknowledged.
@@ -283,10 +290,12 @@ func (p *Publisher) pushOnce(ctx context.Context, rels []*Relationship, scans ma
 // plus is r and what next did behind it, for the same series.
 func (r Result) plus(next Result) Result {
 	next.Sent += r.Sent
+	next.Patched += r.Patched
 	next.Deleted += r.Deleted
 	next.Signalled += r.Signalled
 	next.Asked += r.Asked
 	next.Refused = append(r.Refused, next.Refused...)
+	next.Refused, next.RefusedCount = next.Refused[:min(len(next.Refused), maxRefused)], r.RefusedCount+next.RefusedCount
 	next.Receipts = append(r.Receipts, next.Receipts...)
 	next.Unchanged -= min(next.Unchanged, uint64(r.Sent)) // sent by this push, if not by this session
 	next.WireOut, next.WireIn = r.WireOut+next.WireOut, r.WireIn+next.WireIn

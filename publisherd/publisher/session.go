@@ -107,6 +107,10 @@ type session struct {
 	held    map[string]*oiv1.CollectionState // by series
 	reach   uint64                           // the head that the push under way is to reach
 	refused map[string]error                 // series that the indexer did not admit
+	credit  uint64                           // of the batch under way, in octets
+	early   *oiv1.BatchResult                // its answer, if it came before all was sent
+	poison  int                              // pages that were found to be refused with every batch
+	whole   bool                             // no patches any more: a base was unknown
 	told    bool                             // the indexer said by itself that a deletion is done
 	probing probing
 	asking  asking
@@ -369,7 +373,7 @@ func (s *session) checkWelcome() error {
 		return &Refused{Reason: grants.ErrVersion, Detail: fmt.Sprintf("the indexer speaks %.40q", w.Version)}
 	case len(w.Nonce) != 32:
 		return s.violation("a nonce of %d octets", len(w.Nonce))
-	case w.Limits == nil || w.Limits.ChunkBytes < 1024 || w.Limits.BatchItems == 0 || w.Limits.BatchBytes < 64<<10 || w.Limits.PageBytes == 0:
+	case w.Limits == nil || w.Limits.ChunkBytes < 1024 || w.Limits.BatchItems == 0 || w.Limits.BatchBytes < 64<<10 || w.Limits.PageBytes == 0 || w.Limits.InitialCredit < leastCredit:
 		return s.violation("limits that no batch can keep")
 	}
 	path, err := hashes(w.Consistency)

@@ -26,8 +26,8 @@ type alone struct {
 }
 
 // setAlone makes a draft of the one page that it offers.
-func (d *drafter) setAlone(dr *draft, wire *oiv1.Items, payload []byte) error {
-	list, err := (proto.MarshalOptions{Deterministic: true}).Marshal(wire)
+func (d *drafter) setAlone(dr *draft, payload []byte) error {
+	list, err := (proto.MarshalOptions{Deterministic: true}).Marshal(&dr.wire)
 	if err != nil {
 		return fmt.Errorf("batch of %s: %w", d.agreed.rel.Collection, err)
 	}
@@ -106,7 +106,7 @@ func (w *chunkWriter) Write(b []byte) (int, error) {
 }
 
 func (w *chunkWriter) put(last bool) {
-	w.err = w.s.send(w.ctx, &oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Chunk{Chunk: &oiv1.Chunk{Data: w.data, Last: last}}})
+	w.err = w.s.sendChunks(w.ctx, w.data, last)
 	w.data = nil
 }
 

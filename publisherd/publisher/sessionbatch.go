@@ -29,6 +29,9 @@ const maxWindow = 8 << 20
 // A draft is a batch without its manifest: what is offered, and the frame.
 type draft struct {
 	items                []offered
+	wire                 oiv1.Items // as the frame has them
+	bodies               [][]byte   // the payload of each item
+	begins               uint64     // the revision that the first item counts from
 	frame                []byte
 	itemsBytes, rawBytes int
 	through              uint64 // the journal was read up to here
@@ -37,6 +40,9 @@ type draft struct {
 	alone                *alone // set for a page alone, in place of frame
 	request              uint64 // the manifest's, of a batch that moves no cursor
 	answers              uint64 // the id of what it answers, if the indexer asked
+	patch                *patch // the smaller form, if there is one
+	dead                 []letter
+	over                 [][32]byte // pages whose letters count no more
 }
 
 // A drafter makes one draft after another out of a journal. It runs ahead of
@@ -57,16 +63,20 @@ type drafter struct {
 	pace    pacer
 	resend  map[[32]byte]bool // pages that are offered whatever is known of them
 	rows    rowReader         // in place of all changes of the journal; see sessionrequest.go
+	patches bool
 
-	raw []byte        // reused
-	one chan struct{} // holds a token while a page alone is in hand
+	raw  []byte        // reused
+	dead []letter      // of the draft in hand
+	over [][32]byte    // likewise
+	one  chan struct{} // holds a token while a page alone is in hand
 }
 
-// run sends drafts from revision from on until the target is reached.
-func (d *drafter) run(ctx context.Context, from uint64, out chan<- *draft) error {
+// run sends drafts from revision from on until the target is reached. The first
+// begins at the revision that was acknowledged last.
+func (d *drafter) run(ctx context.Context, from, begins uint64, out chan<- *draft) error {
 	defer close(out)
 	for {
-		dr, err := d.next(ctx, from)
+		dr, err := d.next(ctx, from, begins)
 		if err != nil {
 			return err
 		}
@@ -78,17 +88,19 @@ func (d *drafter) run(ctx context.Context, from uint64, out chan<- *draft) error
 		if dr.last {
 			return nil
 		}
-		from = dr.through
+		if from = dr.through; len(dr.items) > 0 {
+			begins = from
+		}
 	}
 }
 
 // next reads the journal from revision from on and fills one draft.
-func (d *drafter) next(ctx context.Context, from uint64) (*draft, error) {
-	dr := &draft{through: d.target, last: true}
+func (d *drafter) next(ctx context.Context, from, begins uint64) (*draft, error) {
+	dr := &draft{through: d.target, last: true, begins: begins}
 	d.pace.pages = 0
-	var wire oiv1.Items
-	var payload [][]byte
-	size, previous := 0, d.base(from)
+	d.dead, d.over = nil, nil
+	defer func() { dr.dead, dr.over = d.dead, d.over }()
+	size, previous := 0, begins
 	snapshot, err := d.agreed.store.Snapshot()
 	if err != nil {
 		return nil, err
@@ -96,6 +108,10 @@ func (d *drafter) next(ctx context.Context, from uint64) (*draft, error) {
 	defer snapshot.Close()
 	err = d.changes(snapshot, from, func(h [32]byte, row pageRow) (bool, error) {
 		it, err := d.item(snapshot, h, row)
+		if err == nil && it == nil && len(d.dead)+len(d.over) >= lettersOfDraft {
+			dr.last, dr.through = false, row.Revision
+			return false, nil
+		}
 		if err != nil || it == nil {
 			return err == nil, err
 		}
@@ -115,23 +131,26 @@ func (d *drafter) next(ctx context.Context, from uint64) (*draft, error) {
 		if !row.Modified.IsZero() {
 			wi.Modified = row.Modified.Unix()
 		}
-		wire.Items = append(wire.Items, wi)
+		dr.wire.Items = append(dr.wire.Items, wi)
 		if p := it.place; p != nil {
 			wi.ScopePath, wi.ScopeIndex = &oiv1.Path{Hashes: slicesOf(p.hashes)}, p.index
 		}
 		previous = it.Revision
-		payload = append(payload, body)
+		dr.bodies = append(dr.bodies, body)
 		size += len(body) + len(it.URL) + it.place.octets() + 24
 		if alone {
 			dr.last, dr.through = false, it.Revision
-			return false, d.setAlone(dr, &wire, body)
+			return false, d.setAlone(dr, body)
 		}
 		return true, nil
 	})
 	if err != nil || dr.alone != nil {
 		return dr, err
 	}
-	return dr, d.compress(dr, &wire, payload)
+	if err := d.compress(dr); err != nil {
+		return dr, err
+	}
+	return dr, d.setPatch(snapshot, dr)
 }
 
 func (d *drafter) maxBytes() int { return min(batchBytes, int(d.limits.BatchBytes)) }
@@ -163,26 +182,26 @@ func (d *drafter) item(r durable.Reader, h [32]byte, row pageRow) (*offered, err
 	}
 	if row.Deleted {
 		if !known {
-			return nil, nil // the indexer never heard of it
+			return nil, d.passOver(r, h) // the indexer never heard of it
 		}
 		return &offered{URL: row.URL, Op: translog.OpTombstone, Format: held.Format, Revision: row.Revision}, nil
 	}
 	if d.agreed.rel.Match(row.URL) != nil {
 		d.report.OutOfScope++
-		return nil, nil
+		return nil, d.passOver(r, h)
 	}
 	place, ok := d.members.lookup(row.URL, row.Digest)
 	if !ok {
 		d.report.OutOfScope++
 		if !known {
-			return nil, nil
+			return nil, d.passOver(r, h)
 		}
 		return &offered{URL: row.URL, Op: translog.OpTombstone, Format: held.Format, Revision: row.Revision}, nil
 	}
 	if row.denies(d.agreed.rel.Pair.Grant.Body.Purposes) {
 		d.report.Withheld++
 		if !known {
-			return nil, nil
+			return nil, d.passOver(r, h)
 		}
 		return &offered{URL: row.URL, Op: translog.OpTombstone, Format: held.Format, Revision: row.Revision}, nil
 	}
@@ -190,14 +209,18 @@ func (d *drafter) item(r durable.Reader, h [32]byte, row pageRow) (*offered, err
 		return nil, nil
 	}
 	if uint64(row.Size) > d.maxPage() {
-		d.report.refuse(row.URL, string(grants.ErrOversize))
+		d.refuse(row, string(grants.ErrOversize))
 		return nil, nil
 	}
 	if d.pace.never(row.Size) {
-		d.report.refuse(row.URL, string(grants.ErrLimit))
+		d.refuse(row, string(grants.ErrLimit))
 		return nil, nil
 	}
-	return &offered{URL: row.URL, Digest: row.Digest, Op: translog.OpPut, Format: row.Format, Revision: row.Revision, place: place}, nil
+	it := &offered{URL: row.URL, Digest: row.Digest, Op: translog.OpPut, Format: row.Format, Revision: row.Revision, place: place}
+	if known && !d.resend[h] {
+		it.held = held.Digest
+	}
+	return it, nil
 }
 
 // body finds the payload of a row that is to be offered. None means that its
@@ -249,16 +272,16 @@ func slicesOf(hashes [][32]byte) [][]byte {
 
 // compress builds the frame: the list of items, then the payloads, in one
 // zstd frame, so that URLs and pages of a batch share their words.
-func (d *drafter) compress(dr *draft, wire *oiv1.Items, payload [][]byte) error {
+func (d *drafter) compress(dr *draft) error {
 	if len(dr.items) == 0 {
 		return nil
 	}
 	var err error
-	if d.raw, err = (proto.MarshalOptions{Deterministic: true}).MarshalAppend(d.raw[:0], wire); err != nil {
+	if d.raw, err = (proto.MarshalOptions{Deterministic: true}).MarshalAppend(d.raw[:0], &dr.wire); err != nil {
 		return fmt.Errorf("batch of %s: %w", d.agreed.rel.Collection, err)
 	}
 	dr.itemsBytes = len(d.raw)
-	for _, b := range payload {
+	for _, b := range dr.bodies {
 		d.raw = append(d.raw, b...)
 	}
 	dr.rawBytes = len(d.raw)
@@ -273,17 +296,4 @@ func newEncoder() (*zstd.Encoder, error) {
 		zstd.WithWindowSize(maxWindow),
 		zstd.WithEncoderConcurrency(1),
 	)
-}
-
-// chunks cuts a frame into messages; an empty frame needs none.
-func chunks(frame []byte, size int) [][]byte {
-	if len(frame) == 0 {
-		return nil
-	}
-	var all [][]byte
-	for len(frame) > size {
-		all = append(all, frame[:size])
-		frame = frame[size:]
-	}
-	return append(all, frame)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"iter"
 	"log/slog"
 	"net"
 	"os"
@@ -36,11 +35,12 @@ import (
 // stage makes, lies included.
 type fakeIndexer struct {
 	oiv1.UnimplementedOutboundIndexingServer
-	t     testing.TB
-	items uint32      // of a batch, 0 for many
-	alone uint64      // above it a page travels alone, 0 if none does
-	gone  atomic.Bool // hangs up whatever comes
-	full  atomic.Bool // has no room for a rebind now
+	t      testing.TB
+	items  uint32      // of a batch, 0 for many
+	alone  uint64      // above it a page travels alone, 0 if none does
+	credit uint64      // that a batch may begin with, 0 for plenty
+	gone   atomic.Bool // hangs up whatever comes
+	full   atomic.Bool // has no room for a rebind now
 
 	mu     sync.Mutex // guards what follows
 	s      *stage.Stage
@@ -51,6 +51,7 @@ type fakeIndexer struct {
 	pages  map[string]state.Item
 	fakeProbes
 	fakeAsks
+	fakePatches
 	held     oiv1.CollectionState
 	answered map[envelope.Hash]*oiv1.BatchResult // by batch or grant
 	last     *stage.Batch
@@ -248,8 +249,8 @@ func result(r *oiv1.BatchResult) *oiv1.IndexerFrame {
 
 func (f *fakeIndexer) welcome(h *oiv1.Hello, seen *uint64) *oiv1.IndexerFrame {
 	w := &oiv1.Welcome{
-		Version: sessionVersion, Nonce: make([]byte, 32), Note: f.s.Note(f.t, f.s.Size()),
-		Limits: &oiv1.Limits{ChunkBytes: 1 << 20, BatchItems: cmp.Or(f.items, 1000), BatchBytes: 4 << 20, PageBytes: 1 << 20, AloneBytes: f.alone, Signals: 3},
+		Version: sessionVersion, Features: []string{featurePatch}, Nonce: make([]byte, 32), Note: f.s.Note(f.t, f.s.Size()),
+		Limits: &oiv1.Limits{ChunkBytes: 1 << 20, BatchItems: cmp.Or(f.items, 1000), BatchBytes: 4 << 20, PageBytes: 1 << 20, AloneBytes: f.alone, Signals: 3, InitialCredit: cmp.Or(f.credit, 1<<30)},
 	}
 	w.Nonce[0] = 1
 	if len(h.Note) > 0 {
@@ -283,6 +284,9 @@ func (f *fakeIndexer) batch(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 	f.batches++
 	var frame []byte
 	for last := false; !last && (b.Alone || uint64(len(frame)) < b.FrameBytes); {
+		if r, err := f.giveCredit(stream, b, len(frame)); r != nil || err != nil {
+			return r, err
+		}
 		in, err := stream.Recv()
 		if err != nil {
 			return nil, err
@@ -299,6 +303,14 @@ func (f *fakeIndexer) batch(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 	check(f.t, o.DecodeBody(&m))
 	if len(f.limits) > 0 {
 		return f.refuseByLimit(b.Series, o.ID), nil
+	}
+	if b.DictionaryBytes > 0 {
+		if frame = f.unpatch(b, frame); frame == nil {
+			return result(&oiv1.BatchResult{Series: b.Series, BatchId: o.ID[:], Refused: &oiv1.Fault{Reason: string(grants.ErrBase)}}), nil
+		}
+	}
+	if f.spoilt(b, frame) {
+		return result(&oiv1.BatchResult{Series: b.Series, BatchId: o.ID[:], Refused: &oiv1.Fault{Reason: string(grants.ErrMalformed), Detail: "this page"}}), nil
 	}
 	f.s.JournalEpoch = m.JournalEpoch
 	offer := &stage.Batch{From: m.From, Through: m.Through, Request: m.Request, Manifest: o, StateAfter: m.StateAfter, Pair: f.pairs[m.GrantID]}
@@ -386,25 +398,6 @@ func (f *fakeIndexer) rebind(q *oiv1.Rebind, seen uint64) (*oiv1.IndexerFrame, e
 	}
 	r.Pages, r.StateAfter = uint64(len(f.pages)), rootOf(f.t, f.pages)
 	return f.commit(q.Series, envelope.Hash(q.GrantId), f.s.AnswerRebind(f.t, r, seen, f.lie), nil, envelope.Hash(q.GrantId), r.StateAfter, q.Revision)
-}
-
-// rootOf is the root of the state tree over pages.
-func rootOf(t testing.TB, pages map[string]state.Item) envelope.Hash {
-	var items []state.Item
-	for _, it := range pages {
-		items = append(items, it)
-	}
-	slices.SortFunc(items, func(a, b state.Item) int { return cmp.Compare(string(a.URLHash[:]), string(b.URLHash[:])) })
-	var all iter.Seq2[state.Item, error] = func(yield func(state.Item, error) bool) {
-		for _, it := range items {
-			if !yield(it, nil) {
-				return
-			}
-		}
-	}
-	root, _, err := state.Of(all)
-	check(t, err)
-	return root
 }
 
 // Revoke stops at the first call and deletes at the second.

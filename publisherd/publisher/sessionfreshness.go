@@ -80,10 +80,13 @@ func (s *session) signal(ctx context.Context, a agreement, c cursor, d *drafter,
 func (s *session) tell(ctx context.Context, a agreement, c cursor, d *drafter, report *Result) (cursor, error) {
 	for from := max(c.Acked, c.Seen); from < d.target; {
 		f, gone, err := d.signals(from, c, min(maxSignals, int(s.welcome.Limits.Signals)))
+		if err == nil {
+			err = a.buryAll(d.dead, d.over)
+		}
 		if err != nil {
 			return c, err
 		}
-		if len(f.Signals) == 0 && !gone && !c.Reconciling {
+		if len(f.Signals) == 0 && !gone && !c.Reconciling && f.Through == d.target {
 			return c, nil // there were no rows to speak of, up to the target
 		}
 		if c, err = s.tellOne(ctx, a, c, f); err != nil {
@@ -106,9 +109,14 @@ func (d *drafter) signals(from uint64, c cursor, most int) (f *oiv1.Freshness, g
 		return nil, false, err
 	}
 	defer snapshot.Close()
+	d.dead, d.over = nil, nil
 	previous, size := c.Acked, 0
 	err = d.journal.changes(snapshot, from, d.target, func(h [32]byte, row pageRow) (bool, error) {
 		it, err := d.item(snapshot, h, row)
+		if err == nil && it == nil && len(d.dead)+len(d.over) >= lettersOfDraft {
+			f.Through = row.Revision
+			return false, nil
+		}
 		if err != nil || it == nil {
 			return err == nil, err
 		}
@@ -197,6 +205,7 @@ func (s *session) deliverGone(ctx context.Context, a agreement, c cursor, d *dra
 	d.rows = func(r durable.Reader, from uint64, yield func([32]byte, pageRow) (bool, error)) error {
 		return d.journal.changes(r, from, target, func(h [32]byte, row pageRow) (bool, error) {
 			it, err := d.item(r, h, row)
+			d.dead, d.over = nil, nil // tell has buried them
 			if err != nil || it == nil || it.Op != translog.OpTombstone {
 				return err == nil, err
 			}
@@ -204,7 +213,7 @@ func (s *session) deliverGone(ctx context.Context, a agreement, c cursor, d *dra
 		})
 	}
 	for from, last := c.Seen, c.Seen >= target; !last; {
-		dr, err := d.next(ctx, from)
+		dr, err := d.next(ctx, from, 0) // which moves no cursor: revisions count from 0
 		if err != nil {
 			return c, err
 		}

@@ -82,7 +82,10 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 	defer func() {
 		report.OutOfScope += d.report.OutOfScope
 		report.Withheld += d.report.Withheld
-		report.Refused = append(report.Refused, d.report.Refused...)
+		for _, x := range d.report.Refused {
+			report.refuse(x.URL, x.Reason)
+		}
+		report.RefusedCount += d.report.RefusedCount - len(d.report.Refused)
 	}()
 	if !rel.Pair.Grant.Body.Mode.Pushes() {
 		return s.signal(ctx, a, c, d, report)
@@ -108,7 +111,7 @@ func (s *session) newDrafter(a agreement, col *collection, target uint64) (*draf
 	return &drafter{
 		p: s.p, journal: col.journal, agreed: a, members: members, source: col.source, cache: col.cache, encoder: encoder,
 		limits: s.welcome.Limits, target: target, report: new(Result), one: make(chan struct{}, 1),
-		pace: pacer{limits: a.limits(), used: paced.Used},
+		pace: pacer{limits: a.limits(), used: paced.Used}, patches: s.patches(),
 	}, nil
 }
 
@@ -116,22 +119,25 @@ func (s *session) newDrafter(a agreement, col *collection, target uint64) (*draf
 func (s *session) deliver(ctx context.Context, a agreement, c cursor, d *drafter, report *Result) error {
 	drafts := make(chan *draft)
 	group, ctx := errgroup.WithContext(ctx)
-	from, spent := c.Seen, false
+	from, begins, spent := c.Seen, c.Acked, false
 	told := func(done uint64) {
 		tell(ctx, Progress{Collection: a.rel.Collection, Done: int64(done) - int64(from), Total: int64(d.target) - int64(from), Octets: s.wire.out.Load()})
 	}
 	told(from)
-	group.Go(func() error { return d.run(ctx, from, drafts) })
+	group.Go(func() error { return d.run(ctx, from, begins, drafts) })
 	group.Go(func() error {
 		for dr := range drafts {
 			if dr.spent {
 				spent = true
 				if len(dr.items) == 0 {
+					if err := a.buryAll(dr.dead, dr.over); err != nil {
+						return err
+					}
 					continue
 				}
 			}
 			var err error
-			if c, err = s.deliverOne(ctx, a, c, dr, report); err != nil {
+			if c, err = s.isolate(ctx, a, c, d, dr, report); err != nil {
 				return err
 			}
 			told(max(from, min(dr.through, d.target)))
@@ -149,7 +155,7 @@ func (s *session) deliver(ctx context.Context, a agreement, c cursor, d *drafter
 
 // deliverOne sends one draft, when the limits of the grant allow it.
 func (s *session) deliverOne(ctx context.Context, a agreement, c cursor, dr *draft, report *Result) (cursor, error) {
-	if len(dr.items) == 0 && !c.Reconciling {
+	if len(dr.items) == 0 && (!c.Reconciling || !dr.last) {
 		c.Seen = dr.through
 		return c, a.setCursor(c)
 	}
@@ -170,10 +176,7 @@ func (s *session) offerOne(ctx context.Context, a agreement, c cursor, dr *draft
 		return c, err
 	}
 	sent := s.p.now()
-	if err := s.sendBatch(ctx, a.rel.Series, manifest, dr); err != nil {
-		return c, err
-	}
-	answer, err := s.result(ctx, a.rel.Series, manifest.ID)
+	answer, err := s.exchange(ctx, a.rel.Series, manifest, dr)
 	if err != nil {
 		return c, err
 	}
@@ -183,7 +186,11 @@ func (s *session) offerOne(ctx context.Context, a agreement, c cursor, dr *draft
 		}
 		return c, refusedBy(answer.Refused)
 	}
-	return s.take(a, manifest, pending, answer, sent, report)
+	c, err = s.take(a, manifest, pending, answer, sent, kept{dr.bodies, s.p.patchBytes()}, report)
+	if err == nil && dr.patch != nil {
+		report.Patched += dr.patch.pages
+	}
+	return c, err
 }
 
 // manifest signs what a draft offers.
@@ -219,30 +226,30 @@ func leavesOf(k translog.LeafKey, journalEpoch uint64, items []offered) [][32]by
 	return leaves
 }
 
+// sendBatch sends a draft, as far as it is not answered meanwhile.
 func (s *session) sendBatch(ctx context.Context, series string, manifest *envelope.Object, dr *draft) error {
+	s.beginBatch()
+	var err error
 	if dr.alone != nil {
-		return s.sendAlone(ctx, series, manifest, dr)
-	}
-	err := s.send(ctx, &oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Batch{Batch: &oiv1.Batch{
-		Series: series, Manifest: manifest.Raw, FrameBytes: uint64(len(dr.frame)),
-		ItemsBytes: uint64(dr.itemsBytes), RawBytes: uint64(dr.rawBytes), Request: dr.answers,
-	}}})
-	for _, c := range chunks(dr.frame, int(min(s.welcome.Limits.ChunkBytes, 1<<20))) {
-		if err != nil {
-			return err
+		err = s.sendAlone(ctx, series, manifest, dr)
+	} else {
+		header, frame := dr.header(series, manifest)
+		if err = s.send(ctx, &oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Batch{Batch: header}}); err == nil {
+			err = s.sendChunks(ctx, frame, false)
 		}
-		err = s.send(ctx, &oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Chunk{Chunk: &oiv1.Chunk{Data: c}}})
+	}
+	if errors.Is(err, errAnswered) {
+		return nil
 	}
 	return err
 }
 
 // result waits for the answer to one batch.
 func (s *session) result(ctx context.Context, series string, batch envelope.Hash) (*oiv1.BatchResult, error) {
-	f, err := s.next(ctx)
+	r, err := s.answerFrame(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := f.GetBatchResult()
 	if r == nil || r.Series != series || string(r.BatchId) != string(batch[:]) || (r.Refused == nil) == (r.Committed == nil) {
 		return nil, s.violation("an answer to something else than the batch that was sent")
 	}
@@ -277,7 +284,7 @@ func (s *session) settle(ctx context.Context, a agreement, report *Result) error
 		}
 		return a.dropPending()
 	}
-	c, err := s.take(a, manifest, *p, answer, time.Time{}, report)
+	c, err := s.take(a, manifest, *p, answer, time.Time{}, kept{most: s.p.patchBytes()}, report)
 	if err != nil {
 		return err
 	}
@@ -291,7 +298,7 @@ func (s *session) settle(ctx context.Context, a agreement, report *Result) error
 // checkpoint that the log still continues.
 func (s *session) agrees(a agreement, c cursor) bool {
 	held := s.held[a.rel.Series]
-	if held.JournalEpoch == 0 && c.JournalEpoch == 0 && !c.Reconciling {
+	if held.JournalEpoch == 0 && c.Receipt.IsZero() && c.State.IsZero() && !c.Reconciling {
 		return true // nothing was ever delivered
 	}
 	return held.JournalEpoch == c.JournalEpoch && held.Revision == c.Acked && sameState(held, c)
@@ -324,7 +331,7 @@ func (s *session) checkHeld(a agreement, c cursor) error {
 
 // take evaluates an answer (UZPIF-OI 9.1.4) and stores it. sent is the time at
 // which the batch was first sent in this session, zero if it was not.
-func (s *session) take(a agreement, manifest *envelope.Object, p pendingBatch, answer *oiv1.BatchResult, sent time.Time, report *Result) (cursor, error) {
+func (s *session) take(a agreement, manifest *envelope.Object, p pendingBatch, answer *oiv1.BatchResult, sent time.Time, k kept, report *Result) (cursor, error) {
 	var m translog.Manifest
 	if err := manifest.DecodeBody(&m); err != nil {
 		return cursor{}, err
@@ -348,7 +355,7 @@ func (s *session) take(a agreement, manifest *envelope.Object, p pendingBatch, a
 		Through: m.Through, TreeSize: accepted.Own.Size,
 	}
 	tree, note := s.grown(accepted, answer.Committed.Note)
-	c, err := a.accept(stored, m, p.Items, decided, note, s.reach)
+	c, err := a.accept(stored, m, p.Items, decided, note, s.reach, k)
 	if err != nil {
 		return c, err
 	}

@@ -247,7 +247,7 @@ func (s *session) deliverAsked(ctx context.Context, a agreement, c cursor, d *dr
 			answer.Refused = (&Refused{Reason: grants.ErrCancelled}).fault()
 			return sent, nil
 		}
-		dr, err := d.next(ctx, from)
+		dr, err := d.next(ctx, from, 0) // which moves no cursor: revisions count from 0
 		if err != nil {
 			return sent, err
 		}
@@ -292,15 +292,6 @@ func (d *drafter) changes(r durable.Reader, from uint64, yield func(h [32]byte, 
 		return d.rows(r, from, yield)
 	}
 	return d.journal.changes(r, from, d.target, yield)
-}
-
-// base is the revision from which the first item of a draft counts: in batches
-// that move no cursor it is 0.
-func (d *drafter) base(from uint64) uint64 {
-	if d.rows != nil {
-		return 0
-	}
-	return from
 }
 
 // attend answers what the indexer still asks for when everything is signalled,

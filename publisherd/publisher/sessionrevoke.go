@@ -60,6 +60,9 @@ func (p *Publisher) DeliverRevocations(ctx context.Context, indexer envelope.Nam
 	if err != nil {
 		return err
 	}
+	if err := p.dropRevoked(indexer); err != nil {
+		return err
+	}
 	who, ok := p.trust.Lookup(indexer)
 	if !ok {
 		return &Refused{Reason: grants.ErrUnknownPeer, Detail: string(indexer) + "; import its card with trust add"}

@@ -53,6 +53,7 @@ type IndexerStatus struct {
 	Alarm          *Alarm             `json:"alarm,omitempty"`
 	Log            *LogCheck          `json:"log,omitempty"`        // the comparison with the public log
 	Downstream     *HoldersStatus     `json:"downstream,omitempty"` // to whom it says that it handed pages
+	Refused        *RefusedStatus     `json:"refused,omitempty"`    // pages that are not delivered
 }
 
 // A RevocationStatus is one revocation with what was acknowledged. State is
@@ -201,6 +202,9 @@ func (p *Publisher) indexerStatus(r *Relationship, h head) (IndexerStatus, error
 		line.Revocations = append(line.Revocations, v.Status())
 	}
 	if line.Alarm, err = p.alarm(r); err != nil {
+		return line, err
+	}
+	if line.Refused, err = a.refused(p.store); err != nil {
 		return line, err
 	}
 	if who, ok := p.trust.Lookup(r.Indexer); ok {

@@ -411,6 +411,7 @@ type IndexerFrame struct {
 	//	*IndexerFrame_FreshnessAck
 	//	*IndexerFrame_ContentRequest
 	//	*IndexerFrame_ContentCancel
+	//	*IndexerFrame_Credit
 	Frame         isIndexerFrame_Frame `protobuf_oneof:"frame"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -561,6 +562,15 @@ func (x *IndexerFrame) GetContentCancel() *ContentCancel {
 	return nil
 }
 
+func (x *IndexerFrame) GetCredit() *Credit {
+	if x != nil {
+		if x, ok := x.Frame.(*IndexerFrame_Credit); ok {
+			return x.Credit
+		}
+	}
+	return nil
+}
+
 type isIndexerFrame_Frame interface {
 	isIndexerFrame_Frame()
 }
@@ -613,6 +623,10 @@ type IndexerFrame_ContentCancel struct {
 	ContentCancel *ContentCancel `protobuf:"bytes,12,opt,name=content_cancel,json=contentCancel,proto3,oneof"`
 }
 
+type IndexerFrame_Credit struct {
+	Credit *Credit `protobuf:"bytes,13,opt,name=credit,proto3,oneof"`
+}
+
 func (*IndexerFrame_Welcome) isIndexerFrame_Frame() {}
 
 func (*IndexerFrame_AnnounceResult) isIndexerFrame_Frame() {}
@@ -636,6 +650,8 @@ func (*IndexerFrame_FreshnessAck) isIndexerFrame_Frame() {}
 func (*IndexerFrame_ContentRequest) isIndexerFrame_Frame() {}
 
 func (*IndexerFrame_ContentCancel) isIndexerFrame_Frame() {}
+
+func (*IndexerFrame_Credit) isIndexerFrame_Frame() {}
 
 // SignedObject is one signed artefact, its exact octets.
 type SignedObject struct {
@@ -889,7 +905,10 @@ type Limits struct {
 	// travels alone. 0: no page does.
 	AloneBytes uint64 `protobuf:"varint,5,opt,name=alone_bytes,json=aloneBytes,proto3" json:"alone_bytes,omitempty"`
 	// signals is the most signals of one Freshness; 0: none is taken.
-	Signals       uint32 `protobuf:"varint,7,opt,name=signals,proto3" json:"signals,omitempty"`
+	Signals uint32 `protobuf:"varint,7,opt,name=signals,proto3" json:"signals,omitempty"`
+	// initial_credit is how many octets of chunks each batch may begin with; more
+	// needs a Credit. At least 1024.
+	InitialCredit uint64 `protobuf:"varint,6,opt,name=initial_credit,json=initialCredit,proto3" json:"initial_credit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -962,6 +981,13 @@ func (x *Limits) GetAloneBytes() uint64 {
 func (x *Limits) GetSignals() uint32 {
 	if x != nil {
 		return x.Signals
+	}
+	return 0
+}
+
+func (x *Limits) GetInitialCredit() uint64 {
+	if x != nil {
+		return x.InitialCredit
 	}
 	return 0
 }
@@ -2079,9 +2105,17 @@ type Batch struct {
 	Alone bool `protobuf:"varint,6,opt,name=alone,proto3" json:"alone,omitempty"`
 	// request is the id of the ContentRequest that the batch answers; 0 in any
 	// other.
-	Request       uint64 `protobuf:"varint,8,opt,name=request,proto3" json:"request,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Request uint64 `protobuf:"varint,8,opt,name=request,proto3" json:"request,omitempty"`
+	// dictionary_bytes is set for a patch batch, to the length of its dictionary:
+	// the payloads that are held of the pages whose items name a base, one behind
+	// the other in the order of the items; at most 8 MiB. What comes is then two
+	// zstd frames: Items alone, and the payloads under that raw dictionary.
+	DictionaryBytes uint64 `protobuf:"varint,7,opt,name=dictionary_bytes,json=dictionaryBytes,proto3" json:"dictionary_bytes,omitempty"`
+	// list_frame_bytes is the length of the first of the two frames of a patch
+	// batch.
+	ListFrameBytes uint64 `protobuf:"varint,9,opt,name=list_frame_bytes,json=listFrameBytes,proto3" json:"list_frame_bytes,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Batch) Reset() {
@@ -2159,6 +2193,20 @@ func (x *Batch) GetAlone() bool {
 func (x *Batch) GetRequest() uint64 {
 	if x != nil {
 		return x.Request
+	}
+	return 0
+}
+
+func (x *Batch) GetDictionaryBytes() uint64 {
+	if x != nil {
+		return x.DictionaryBytes
+	}
+	return 0
+}
+
+func (x *Batch) GetListFrameBytes() uint64 {
+	if x != nil {
+		return x.ListFrameBytes
 	}
 	return 0
 }
@@ -2281,7 +2329,11 @@ type Item struct {
 	// absent where the scope names no list by its root, and from a tombstone.
 	ScopePath *Path `protobuf:"bytes,7,opt,name=scope_path,json=scopePath,proto3" json:"scope_path,omitempty"`
 	// scope_index is the item's number in that list, from 0.
-	ScopeIndex    uint64 `protobuf:"varint,8,opt,name=scope_index,json=scopeIndex,proto3" json:"scope_index,omitempty"`
+	ScopeIndex uint64 `protobuf:"varint,8,opt,name=scope_index,json=scopeIndex,proto3" json:"scope_index,omitempty"`
+	// base, in a patch batch only, is set for a page whose held payload stands in
+	// the dictionary: the first 8 octets of that payload's SHA-256. What comes out
+	// is bound by the manifest, as in any batch.
+	Base          []byte `protobuf:"bytes,10,opt,name=base,proto3" json:"base,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2370,6 +2422,13 @@ func (x *Item) GetScopeIndex() uint64 {
 		return x.ScopeIndex
 	}
 	return 0
+}
+
+func (x *Item) GetBase() []byte {
+	if x != nil {
+		return x.Base
+	}
+	return nil
 }
 
 // FreshnessAck answers a Freshness.
@@ -2903,6 +2962,54 @@ func (x *Heartbeat) GetTime() int64 {
 	return 0
 }
 
+// Credit lets the publisher send so many more octets of chunks of the batch that
+// is under way. What is left of it ends with the batch's answer. A batch that is
+// answered before all of it was sent is not sent any further.
+type Credit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// octets is at least 1, and never makes more than 1 GiB together.
+	Octets        uint64 `protobuf:"varint,1,opt,name=octets,proto3" json:"octets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Credit) Reset() {
+	*x = Credit{}
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Credit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Credit) ProtoMessage() {}
+
+func (x *Credit) ProtoReflect() protoreflect.Message {
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Credit.ProtoReflect.Descriptor instead.
+func (*Credit) Descriptor() ([]byte, []int) {
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *Credit) GetOctets() uint64 {
+	if x != nil {
+		return x.Octets
+	}
+	return 0
+}
+
 // Drain asks the publisher to finish what is in flight and to come back.
 type Drain struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2913,7 +3020,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[33]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2925,7 +3032,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[33]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2938,7 +3045,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{33}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Drain) GetComeBackMs() uint32 {
@@ -2962,7 +3069,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[34]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2974,7 +3081,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[34]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2987,7 +3094,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{34}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Fault) GetReason() string {
@@ -3022,7 +3129,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[35]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3034,7 +3141,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[35]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3047,7 +3154,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{35}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *StatusRequest) GetSeries() string {
@@ -3067,7 +3174,7 @@ type RelationshipStatus struct {
 
 func (x *RelationshipStatus) Reset() {
 	*x = RelationshipStatus{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[36]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3079,7 +3186,7 @@ func (x *RelationshipStatus) String() string {
 func (*RelationshipStatus) ProtoMessage() {}
 
 func (x *RelationshipStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[36]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3092,7 +3199,7 @@ func (x *RelationshipStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelationshipStatus.ProtoReflect.Descriptor instead.
 func (*RelationshipStatus) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{36}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RelationshipStatus) GetHolders() []*Holder {
@@ -3127,7 +3234,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[37]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3139,7 +3246,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[37]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3152,7 +3259,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{37}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Holder) GetSeries() string {
@@ -3240,7 +3347,7 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\x05probe\x18\v \x01(\v2\x12.uzpif.oi.v1.ProbeH\x00R\x05probe\x126\n" +
 	"\tfreshness\x18\f \x01(\v2\x16.uzpif.oi.v1.FreshnessH\x00R\tfreshness\x12C\n" +
 	"\x0econtent_answer\x18\r \x01(\v2\x1a.uzpif.oi.v1.ContentAnswerH\x00R\rcontentAnswerB\a\n" +
-	"\x05frame\"\xfa\x05\n" +
+	"\x05frame\"\xa9\x06\n" +
 	"\fIndexerFrame\x120\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.uzpif.oi.v1.WelcomeH\x00R\awelcome\x12F\n" +
 	"\x0fannounce_result\x18\x02 \x01(\v2\x1b.uzpif.oi.v1.AnnounceResultH\x00R\x0eannounceResult\x12=\n" +
@@ -3254,7 +3361,8 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\rfreshness_ack\x18\n" +
 	" \x01(\v2\x19.uzpif.oi.v1.FreshnessAckH\x00R\ffreshnessAck\x12F\n" +
 	"\x0fcontent_request\x18\v \x01(\v2\x1b.uzpif.oi.v1.ContentRequestH\x00R\x0econtentRequest\x12C\n" +
-	"\x0econtent_cancel\x18\f \x01(\v2\x1a.uzpif.oi.v1.ContentCancelH\x00R\rcontentCancelB\a\n" +
+	"\x0econtent_cancel\x18\f \x01(\v2\x1a.uzpif.oi.v1.ContentCancelH\x00R\rcontentCancel\x12-\n" +
+	"\x06credit\x18\r \x01(\v2\x13.uzpif.oi.v1.CreditH\x00R\x06creditB\a\n" +
 	"\x05frame\"&\n" +
 	"\fSignedObject\x12\x16\n" +
 	"\x06object\x18\x01 \x01(\fR\x06object\"S\n" +
@@ -3273,7 +3381,7 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\vconsistency\x18\b \x03(\fR\vconsistency\x12/\n" +
 	"\x06series\x18\t \x03(\v2\x17.uzpif.oi.v1.SeriesSeenR\x06series\x12\x18\n" +
 	"\alineage\x18\n" +
-	" \x03(\fR\alineage\"\xc5\x01\n" +
+	" \x03(\fR\alineage\"\xec\x01\n" +
 	"\x06Limits\x12\x1f\n" +
 	"\vchunk_bytes\x18\x01 \x01(\rR\n" +
 	"chunkBytes\x12\x1f\n" +
@@ -3285,7 +3393,8 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"page_bytes\x18\x04 \x01(\x04R\tpageBytes\x12\x1f\n" +
 	"\valone_bytes\x18\x05 \x01(\x04R\n" +
 	"aloneBytes\x12\x18\n" +
-	"\asignals\x18\a \x01(\rR\asignals\"\xab\x01\n" +
+	"\asignals\x18\a \x01(\rR\asignals\x12%\n" +
+	"\x0einitial_credit\x18\x06 \x01(\x04R\rinitialCredit\"\xab\x01\n" +
 	"\n" +
 	"SeriesSeen\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12+\n" +
@@ -3371,7 +3480,7 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\vProbeAnswer\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x14\n" +
 	"\x05proof\x18\x02 \x01(\fR\x05proof\x12\x18\n" +
-	"\arefused\x18\x03 \x01(\tR\arefused\"\xca\x01\n" +
+	"\arefused\x18\x03 \x01(\tR\arefused\"\x9f\x02\n" +
 	"\x05Batch\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x1a\n" +
 	"\bmanifest\x18\x02 \x01(\fR\bmanifest\x12\x1f\n" +
@@ -3381,12 +3490,14 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"itemsBytes\x12\x1b\n" +
 	"\traw_bytes\x18\x05 \x01(\x04R\brawBytes\x12\x14\n" +
 	"\x05alone\x18\x06 \x01(\bR\x05alone\x12\x18\n" +
-	"\arequest\x18\b \x01(\x04R\arequest\"/\n" +
+	"\arequest\x18\b \x01(\x04R\arequest\x12)\n" +
+	"\x10dictionary_bytes\x18\a \x01(\x04R\x0fdictionaryBytes\x12(\n" +
+	"\x10list_frame_bytes\x18\t \x01(\x04R\x0elistFrameBytes\"/\n" +
 	"\x05Chunk\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\bR\x04last\"0\n" +
 	"\x05Items\x12'\n" +
-	"\x05items\x18\x01 \x03(\v2\x11.uzpif.oi.v1.ItemR\x05items\"\xff\x01\n" +
+	"\x05items\x18\x01 \x03(\v2\x11.uzpif.oi.v1.ItemR\x05items\"\x93\x02\n" +
 	"\x04Item\x12\x1f\n" +
 	"\x02op\x18\x01 \x01(\x0e2\x0f.uzpif.oi.v1.OpR\x02op\x12%\n" +
 	"\x0erevision_delta\x18\x02 \x01(\x04R\rrevisionDelta\x12\x10\n" +
@@ -3397,7 +3508,9 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"scope_path\x18\a \x01(\v2\x11.uzpif.oi.v1.PathR\tscopePath\x12\x1f\n" +
 	"\vscope_index\x18\b \x01(\x04R\n" +
-	"scopeIndex\"\xab\x01\n" +
+	"scopeIndex\x12\x12\n" +
+	"\x04base\x18\n" +
+	" \x01(\fR\x04base\"\xab\x01\n" +
 	"\fFreshnessAck\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12#\n" +
 	"\rjournal_epoch\x18\x02 \x01(\x04R\fjournalEpoch\x12\x18\n" +
@@ -3435,7 +3548,9 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\"\x1f\n" +
 	"\tHeartbeat\x12\x12\n" +
-	"\x04time\x18\x01 \x01(\x03R\x04time\")\n" +
+	"\x04time\x18\x01 \x01(\x03R\x04time\" \n" +
+	"\x06Credit\x12\x16\n" +
+	"\x06octets\x18\x01 \x01(\x04R\x06octets\")\n" +
 	"\x05Drain\x12 \n" +
 	"\fcome_back_ms\x18\x01 \x01(\rR\n" +
 	"comeBackMs\"R\n" +
@@ -3487,7 +3602,7 @@ func file_uzpif_oi_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_uzpif_oi_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_uzpif_oi_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_uzpif_oi_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_uzpif_oi_v1_session_proto_goTypes = []any{
 	(Op)(0),                    // 0: uzpif.oi.v1.Op
 	(Decision)(0),              // 1: uzpif.oi.v1.Decision
@@ -3524,15 +3639,16 @@ var file_uzpif_oi_v1_session_proto_goTypes = []any{
 	(*Path)(nil),               // 32: uzpif.oi.v1.Path
 	(*ItemRefusal)(nil),        // 33: uzpif.oi.v1.ItemRefusal
 	(*Heartbeat)(nil),          // 34: uzpif.oi.v1.Heartbeat
-	(*Drain)(nil),              // 35: uzpif.oi.v1.Drain
-	(*Fault)(nil),              // 36: uzpif.oi.v1.Fault
-	(*StatusRequest)(nil),      // 37: uzpif.oi.v1.StatusRequest
-	(*RelationshipStatus)(nil), // 38: uzpif.oi.v1.RelationshipStatus
-	(*Holder)(nil),             // 39: uzpif.oi.v1.Holder
-	(*Freshness)(nil),          // 40: uzpif.oi.v1.Freshness
-	(*ContentRequest)(nil),     // 41: uzpif.oi.v1.ContentRequest
-	(*ContentCancel)(nil),      // 42: uzpif.oi.v1.ContentCancel
-	(*ContentRefusal)(nil),     // 43: uzpif.oi.v1.ContentRefusal
+	(*Credit)(nil),             // 35: uzpif.oi.v1.Credit
+	(*Drain)(nil),              // 36: uzpif.oi.v1.Drain
+	(*Fault)(nil),              // 37: uzpif.oi.v1.Fault
+	(*StatusRequest)(nil),      // 38: uzpif.oi.v1.StatusRequest
+	(*RelationshipStatus)(nil), // 39: uzpif.oi.v1.RelationshipStatus
+	(*Holder)(nil),             // 40: uzpif.oi.v1.Holder
+	(*Freshness)(nil),          // 41: uzpif.oi.v1.Freshness
+	(*ContentRequest)(nil),     // 42: uzpif.oi.v1.ContentRequest
+	(*ContentCancel)(nil),      // 43: uzpif.oi.v1.ContentCancel
+	(*ContentRefusal)(nil),     // 44: uzpif.oi.v1.ContentRefusal
 }
 var file_uzpif_oi_v1_session_proto_depIdxs = []int32{
 	5,  // 0: uzpif.oi.v1.PublisherFrame.hello:type_name -> uzpif.oi.v1.Hello
@@ -3541,59 +3657,60 @@ var file_uzpif_oi_v1_session_proto_depIdxs = []int32{
 	23, // 3: uzpif.oi.v1.PublisherFrame.batch:type_name -> uzpif.oi.v1.Batch
 	24, // 4: uzpif.oi.v1.PublisherFrame.chunk:type_name -> uzpif.oi.v1.Chunk
 	34, // 5: uzpif.oi.v1.PublisherFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
-	36, // 6: uzpif.oi.v1.PublisherFrame.fault:type_name -> uzpif.oi.v1.Fault
+	37, // 6: uzpif.oi.v1.PublisherFrame.fault:type_name -> uzpif.oi.v1.Fault
 	15, // 7: uzpif.oi.v1.PublisherFrame.rebind:type_name -> uzpif.oi.v1.Rebind
 	4,  // 8: uzpif.oi.v1.PublisherFrame.revocation:type_name -> uzpif.oi.v1.SignedObject
 	18, // 9: uzpif.oi.v1.PublisherFrame.range_request:type_name -> uzpif.oi.v1.RangeRequest
 	21, // 10: uzpif.oi.v1.PublisherFrame.probe:type_name -> uzpif.oi.v1.Probe
-	40, // 11: uzpif.oi.v1.PublisherFrame.freshness:type_name -> uzpif.oi.v1.Freshness
+	41, // 11: uzpif.oi.v1.PublisherFrame.freshness:type_name -> uzpif.oi.v1.Freshness
 	28, // 12: uzpif.oi.v1.PublisherFrame.content_answer:type_name -> uzpif.oi.v1.ContentAnswer
 	6,  // 13: uzpif.oi.v1.IndexerFrame.welcome:type_name -> uzpif.oi.v1.Welcome
 	12, // 14: uzpif.oi.v1.IndexerFrame.announce_result:type_name -> uzpif.oi.v1.AnnounceResult
 	30, // 15: uzpif.oi.v1.IndexerFrame.batch_result:type_name -> uzpif.oi.v1.BatchResult
 	34, // 16: uzpif.oi.v1.IndexerFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
-	35, // 17: uzpif.oi.v1.IndexerFrame.drain:type_name -> uzpif.oi.v1.Drain
-	36, // 18: uzpif.oi.v1.IndexerFrame.fault:type_name -> uzpif.oi.v1.Fault
+	36, // 17: uzpif.oi.v1.IndexerFrame.drain:type_name -> uzpif.oi.v1.Drain
+	37, // 18: uzpif.oi.v1.IndexerFrame.fault:type_name -> uzpif.oi.v1.Fault
 	16, // 19: uzpif.oi.v1.IndexerFrame.acknowledgements:type_name -> uzpif.oi.v1.Acknowledgements
 	19, // 20: uzpif.oi.v1.IndexerFrame.range_answer:type_name -> uzpif.oi.v1.RangeAnswer
 	22, // 21: uzpif.oi.v1.IndexerFrame.probe_answer:type_name -> uzpif.oi.v1.ProbeAnswer
 	27, // 22: uzpif.oi.v1.IndexerFrame.freshness_ack:type_name -> uzpif.oi.v1.FreshnessAck
-	41, // 23: uzpif.oi.v1.IndexerFrame.content_request:type_name -> uzpif.oi.v1.ContentRequest
-	42, // 24: uzpif.oi.v1.IndexerFrame.content_cancel:type_name -> uzpif.oi.v1.ContentCancel
-	7,  // 25: uzpif.oi.v1.Welcome.limits:type_name -> uzpif.oi.v1.Limits
-	8,  // 26: uzpif.oi.v1.Welcome.series:type_name -> uzpif.oi.v1.SeriesSeen
-	9,  // 27: uzpif.oi.v1.SeriesSeen.grant:type_name -> uzpif.oi.v1.Position
-	9,  // 28: uzpif.oi.v1.SeriesSeen.policy:type_name -> uzpif.oi.v1.Position
-	9,  // 29: uzpif.oi.v1.SeriesSeen.feed:type_name -> uzpif.oi.v1.Position
-	11, // 30: uzpif.oi.v1.Announce.secrets:type_name -> uzpif.oi.v1.SeriesSecret
-	13, // 31: uzpif.oi.v1.AnnounceResult.refusals:type_name -> uzpif.oi.v1.Refusal
-	14, // 32: uzpif.oi.v1.AnnounceResult.collections:type_name -> uzpif.oi.v1.CollectionState
-	36, // 33: uzpif.oi.v1.Acknowledgements.refused:type_name -> uzpif.oi.v1.Fault
-	17, // 34: uzpif.oi.v1.Acknowledgements.acknowledged:type_name -> uzpif.oi.v1.Acknowledged
-	32, // 35: uzpif.oi.v1.Acknowledged.inclusion:type_name -> uzpif.oi.v1.Path
-	20, // 36: uzpif.oi.v1.RangeAnswer.rows:type_name -> uzpif.oi.v1.StateRow
-	26, // 37: uzpif.oi.v1.Items.items:type_name -> uzpif.oi.v1.Item
-	0,  // 38: uzpif.oi.v1.Item.op:type_name -> uzpif.oi.v1.Op
-	32, // 39: uzpif.oi.v1.Item.scope_path:type_name -> uzpif.oi.v1.Path
-	36, // 40: uzpif.oi.v1.FreshnessAck.refused:type_name -> uzpif.oi.v1.Fault
-	36, // 41: uzpif.oi.v1.ContentAnswer.refused:type_name -> uzpif.oi.v1.Fault
-	43, // 42: uzpif.oi.v1.ContentAnswer.refusals:type_name -> uzpif.oi.v1.ContentRefusal
-	36, // 43: uzpif.oi.v1.BatchResult.refused:type_name -> uzpif.oi.v1.Fault
-	31, // 44: uzpif.oi.v1.BatchResult.committed:type_name -> uzpif.oi.v1.Committed
-	32, // 45: uzpif.oi.v1.Committed.inclusion:type_name -> uzpif.oi.v1.Path
-	33, // 46: uzpif.oi.v1.Committed.refusals:type_name -> uzpif.oi.v1.ItemRefusal
-	39, // 47: uzpif.oi.v1.RelationshipStatus.holders:type_name -> uzpif.oi.v1.Holder
-	2,  // 48: uzpif.oi.v1.OutboundIndexing.Session:input_type -> uzpif.oi.v1.PublisherFrame
-	4,  // 49: uzpif.oi.v1.OutboundIndexing.Revoke:input_type -> uzpif.oi.v1.SignedObject
-	37, // 50: uzpif.oi.v1.OutboundIndexing.Status:input_type -> uzpif.oi.v1.StatusRequest
-	3,  // 51: uzpif.oi.v1.OutboundIndexing.Session:output_type -> uzpif.oi.v1.IndexerFrame
-	16, // 52: uzpif.oi.v1.OutboundIndexing.Revoke:output_type -> uzpif.oi.v1.Acknowledgements
-	38, // 53: uzpif.oi.v1.OutboundIndexing.Status:output_type -> uzpif.oi.v1.RelationshipStatus
-	51, // [51:54] is the sub-list for method output_type
-	48, // [48:51] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	42, // 23: uzpif.oi.v1.IndexerFrame.content_request:type_name -> uzpif.oi.v1.ContentRequest
+	43, // 24: uzpif.oi.v1.IndexerFrame.content_cancel:type_name -> uzpif.oi.v1.ContentCancel
+	35, // 25: uzpif.oi.v1.IndexerFrame.credit:type_name -> uzpif.oi.v1.Credit
+	7,  // 26: uzpif.oi.v1.Welcome.limits:type_name -> uzpif.oi.v1.Limits
+	8,  // 27: uzpif.oi.v1.Welcome.series:type_name -> uzpif.oi.v1.SeriesSeen
+	9,  // 28: uzpif.oi.v1.SeriesSeen.grant:type_name -> uzpif.oi.v1.Position
+	9,  // 29: uzpif.oi.v1.SeriesSeen.policy:type_name -> uzpif.oi.v1.Position
+	9,  // 30: uzpif.oi.v1.SeriesSeen.feed:type_name -> uzpif.oi.v1.Position
+	11, // 31: uzpif.oi.v1.Announce.secrets:type_name -> uzpif.oi.v1.SeriesSecret
+	13, // 32: uzpif.oi.v1.AnnounceResult.refusals:type_name -> uzpif.oi.v1.Refusal
+	14, // 33: uzpif.oi.v1.AnnounceResult.collections:type_name -> uzpif.oi.v1.CollectionState
+	37, // 34: uzpif.oi.v1.Acknowledgements.refused:type_name -> uzpif.oi.v1.Fault
+	17, // 35: uzpif.oi.v1.Acknowledgements.acknowledged:type_name -> uzpif.oi.v1.Acknowledged
+	32, // 36: uzpif.oi.v1.Acknowledged.inclusion:type_name -> uzpif.oi.v1.Path
+	20, // 37: uzpif.oi.v1.RangeAnswer.rows:type_name -> uzpif.oi.v1.StateRow
+	26, // 38: uzpif.oi.v1.Items.items:type_name -> uzpif.oi.v1.Item
+	0,  // 39: uzpif.oi.v1.Item.op:type_name -> uzpif.oi.v1.Op
+	32, // 40: uzpif.oi.v1.Item.scope_path:type_name -> uzpif.oi.v1.Path
+	37, // 41: uzpif.oi.v1.FreshnessAck.refused:type_name -> uzpif.oi.v1.Fault
+	37, // 42: uzpif.oi.v1.ContentAnswer.refused:type_name -> uzpif.oi.v1.Fault
+	44, // 43: uzpif.oi.v1.ContentAnswer.refusals:type_name -> uzpif.oi.v1.ContentRefusal
+	37, // 44: uzpif.oi.v1.BatchResult.refused:type_name -> uzpif.oi.v1.Fault
+	31, // 45: uzpif.oi.v1.BatchResult.committed:type_name -> uzpif.oi.v1.Committed
+	32, // 46: uzpif.oi.v1.Committed.inclusion:type_name -> uzpif.oi.v1.Path
+	33, // 47: uzpif.oi.v1.Committed.refusals:type_name -> uzpif.oi.v1.ItemRefusal
+	40, // 48: uzpif.oi.v1.RelationshipStatus.holders:type_name -> uzpif.oi.v1.Holder
+	2,  // 49: uzpif.oi.v1.OutboundIndexing.Session:input_type -> uzpif.oi.v1.PublisherFrame
+	4,  // 50: uzpif.oi.v1.OutboundIndexing.Revoke:input_type -> uzpif.oi.v1.SignedObject
+	38, // 51: uzpif.oi.v1.OutboundIndexing.Status:input_type -> uzpif.oi.v1.StatusRequest
+	3,  // 52: uzpif.oi.v1.OutboundIndexing.Session:output_type -> uzpif.oi.v1.IndexerFrame
+	16, // 53: uzpif.oi.v1.OutboundIndexing.Revoke:output_type -> uzpif.oi.v1.Acknowledgements
+	39, // 54: uzpif.oi.v1.OutboundIndexing.Status:output_type -> uzpif.oi.v1.RelationshipStatus
+	52, // [52:55] is the sub-list for method output_type
+	49, // [49:52] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_uzpif_oi_v1_session_proto_init() }
@@ -3630,6 +3747,7 @@ func file_uzpif_oi_v1_session_proto_init() {
 		(*IndexerFrame_FreshnessAck)(nil),
 		(*IndexerFrame_ContentRequest)(nil),
 		(*IndexerFrame_ContentCancel)(nil),
+		(*IndexerFrame_Credit)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3637,7 +3755,7 @@ func file_uzpif_oi_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_uzpif_oi_v1_session_proto_rawDesc), len(file_uzpif_oi_v1_session_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   38,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
