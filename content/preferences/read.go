@@ -143,6 +143,9 @@ var permissions = map[string]string{
 	"summarize": content.PurposeAISummarise, "train": content.PurposeAITrain,
 }
 
+// Permitted returns the keys of RBT 13.5, each with its purpose.
+func Permitted() map[string]string { return maps.Clone(permissions) }
+
 // HasPermissions reports whether a JSON text is an RBT manifest, its agents
 // object, or an object with permissions.
 func HasPermissions(text []byte) bool {
