@@ -33,6 +33,9 @@ type Manifest struct {
 	Agents             Agents
 	Auth               *Auth // nil where it is not named
 
+	// Generator says which program wrote the document; an extension of ours.
+	Generator string
+
 	Entries []Entry
 	// Next leads to further entries of a page; a manifest has none.
 	Next *Children
@@ -42,6 +45,9 @@ type Manifest struct {
 	// Warnings tell what was odd; at most 100, and a line that counts the rest.
 	Warnings []string
 }
+
+// generatorMember is the name of an extension (1.4).
+const generatorMember = "x-uzpif-generator"
 
 // A Provenance says which commit a manifest is of (section 12).
 type Provenance struct {
@@ -132,6 +138,8 @@ func parse(data []byte, o Options) (*Manifest, error) {
 			entries = v
 		case "children":
 			m.Next, err = r.children(v)
+		case generatorMember:
+			m.Generator, err = text(v)
 		case "agents":
 			agents = v
 		case "repo":

@@ -25,10 +25,11 @@ const (
 // The documents as they are written: members in the order of the text's tables.
 type (
 	wireManifest struct {
-		RBT      string      `json:"rbt"`
-		Schema   string      `json:"$schema"`
-		Manifest wireMeta    `json:"manifest"`
-		Entries  []wireEntry `json:"entries"`
+		RBT       string      `json:"rbt"`
+		Schema    string      `json:"$schema"`
+		Generator string      `json:"x-uzpif-generator,omitzero"`
+		Manifest  wireMeta    `json:"manifest"`
+		Entries   []wireEntry `json:"entries"`
 	}
 	wireMeta struct {
 		Title       string         `json:"title"`
@@ -142,7 +143,7 @@ func (m *Manifest) Marshal() ([]byte, error) {
 
 // marshal writes the manifest as one whose RID is own.
 func (m *Manifest) marshal(own RID) ([]byte, error) {
-	w := wireManifest{RBT: Written.String(), Schema: manifestSchema, Manifest: wireMeta{
+	w := wireManifest{RBT: Written.String(), Schema: manifestSchema, Generator: m.Generator, Manifest: wireMeta{
 		Title: m.Title, Description: m.Description, Updated: format(m.Updated), RID: own.String(),
 		Roots: wireRoots(m.Roots), Mirrors: wireRoots(m.Mirrors), Git: m.Git.wire(),
 		Repo: make(map[string]any), Agents: m.Agents.wire(),

@@ -179,3 +179,21 @@ func checkLocation(root *os.Root, location string) error {
 	}
 	return nil
 }
+
+// Original returns the octets of the file at a location that Pages gave, and
+// its media type.
+func (s *Site) Original(ctx context.Context, location string) (src []byte, mediaType string, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, "", err
+	}
+	root, err := s.open()
+	if err != nil {
+		return nil, "", err
+	}
+	defer root.Close()
+	if err := checkLocation(root, location); err != nil {
+		return nil, "", err
+	}
+	src, _, err = s.reader(root, nil).load(location)
+	return src, mediaTypeOf(location), err
+}
