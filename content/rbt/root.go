@@ -29,20 +29,26 @@ type GitRoot struct {
 // An HTTPSRoot is a URL that ends with a slash.
 type HTTPSRoot struct{ Base string }
 
-// Kind is "git" or "https", as reports name it.
+// Kind is "git" or "https", as reports name it; "" for the zero root.
 func (r Root) Kind() string {
-	if r.Git != nil {
+	switch {
+	case r.Git != nil:
 		return "git"
+	case r.HTTPS != nil:
+		return "https"
 	}
-	return "https"
+	return ""
 }
 
 // String names the root in a line of a log.
 func (r Root) String() string {
-	if r.Git != nil {
+	switch {
+	case r.Git != nil:
 		return fmt.Sprintf("git %s %s /%s", r.Git.Remote, r.Git.Ref, strings.TrimPrefix(r.Git.Path, "."))
+	case r.HTTPS != nil:
+		return "https " + r.HTTPS.Base
 	}
-	return "https " + r.HTTPS.Base
+	return ""
 }
 
 // A Remote is where a Git repository is. It holds no password.
