@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/uzpif-oi/uzpif-oi/content/fetch"
 	"github.com/uzpif-oi/uzpif-oi/content/rbt"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
 // A cache keeps documents of HTTPS roots between two walks, each for as long as
@@ -88,8 +90,7 @@ func (c *cache) lookup(url string) (k kept, data []byte, ok bool) {
 	return k, data, true
 }
 
-// keep writes a document. A crash leaves the old one or the new one, or a file
-// that lookup refuses.
+// keep writes a document.
 func (c *cache) keep(k kept, data []byte) error {
 	if c.folder == "" {
 		return nil
@@ -107,9 +108,5 @@ func (c *cache) keep(k kept, data []byte) error {
 	if err != nil {
 		return err
 	}
-	name := c.file(k.URL)
-	if err := os.WriteFile(name+".new", append(append(line, '\n'), data...), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
+	return durable.WriteFile(c.file(k.URL), slices.Concat(line, []byte("\n"), data), 0o600)
 }

@@ -1,13 +1,9 @@
 package walk
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"mime"
-	"net/http"
-	"strings"
 
 	"github.com/uzpif-oi/uzpif-oi/content/fetch"
 	"github.com/uzpif-oi/uzpif-oi/content/rbt"
@@ -106,8 +102,8 @@ func (t *traversal) accept(item *Item, data []byte, fromMirror bool) error {
 	case !verified:
 		item.Warnings = append(item.Warnings, "the entry names neither an RID nor a hash of octets: they are taken as they came")
 	}
-	if err := checkType(item.Entry.Type, data); err != nil {
-		return err
+	if err := rbt.CheckType(item.Entry.Type, data); err != nil {
+		return fmt.Errorf("%w: %w", errType, err)
 	}
 	if data == nil {
 		data = []byte{}
@@ -131,41 +127,4 @@ func digestOf(e *rbt.Entry) (sum [sha256.Size]byte, ok bool) {
 func verifiable(e *rbt.Entry) bool {
 	_, hasRID := e.RID.Sum()
 	return hasRID || e.Hash != nil
-}
-
-// checkType refuses octets that cannot be of the media type that is named: one
-// that is told by its first octets and is not there, or is there under another
-// name, and a text that is none. What cannot be told so is accepted.
-func checkType(named string, data []byte) error {
-	essence, _, err := mime.ParseMediaType(named)
-	if err != nil || len(data) == 0 {
-		return nil
-	}
-	found, _, _ := strings.Cut(http.DetectContentType(data), ";")
-	kind, _, _ := strings.Cut(essence, "/")
-	isText := strings.HasPrefix(found, "text/")
-	switch {
-	case told(essence):
-		if found != essence {
-			return fmt.Errorf("%w: %s, and they look like %s", errType, essence, found)
-		}
-	case kind == "text" || strings.HasSuffix(essence, "+xml") || strings.HasSuffix(essence, "json") || essence == "application/xml" || essence == "application/javascript":
-		if !isText && (found != "application/octet-stream" || bytes.IndexByte(data[:min(len(data), 512)], 0) >= 0) {
-			return fmt.Errorf("%w: %s, and they look like %s", errType, essence, found)
-		}
-	case kind == "image" || kind == "audio" || kind == "video" || kind == "font":
-		if found == "text/html" {
-			return fmt.Errorf("%w: %s, and they look like %s", errType, essence, found)
-		}
-	}
-	return nil
-}
-
-// told reports whether a type always shows in its first octets.
-func told(essence string) bool {
-	switch essence {
-	case "image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "application/pdf", "application/zip":
-		return true
-	}
-	return false
 }

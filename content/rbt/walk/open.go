@@ -188,7 +188,7 @@ func (w *Walk) candidates(ctx context.Context) (all []candidate, err error) {
 	start := w.config.Start
 	switch {
 	case start.Local != nil:
-		all = []candidate{{place: &gitPlace{local: start.Local, walk: w, git: &rbt.GitRoot{Ref: start.Local.Ref, Path: cmp.Or(start.Local.Path, ".")}}}}
+		all = []candidate{{place: w.localPlace(start.Local)}}
 	case start.URL != "":
 		if all, err = w.discover(ctx, start.URL); err != nil {
 			return nil, err
@@ -351,4 +351,12 @@ func (w *Walk) standIn(f *failure, candidates []candidate) bool {
 	w.Stale = true
 	w.Report.Warnings = append(w.Report.Warnings, "no root can be reached; the last manifest is used, with its mirrors")
 	return true
+}
+
+// localPlace is a repository of this machine, or a folder that is none.
+func (w *Walk) localPlace(l *Local) place {
+	if isFolder(l) {
+		return newFolder(l)
+	}
+	return &gitPlace{local: l, walk: w, git: &rbt.GitRoot{Ref: l.Ref, Path: cmp.Or(l.Path, ".")}}
 }

@@ -257,7 +257,8 @@ func (t *traversal) lead(ctx context.Context, href string, from, to reference) e
 	case to.depth > t.config.Limits.Depth:
 		t.Incomplete = true
 		f := &failure{missing: rbt.ManifestInvalid}
-		f.add("none", fmt.Errorf("%w: documents more than %d deep", rbt.ErrLimit, t.config.Limits.Depth))
+		err := fmt.Errorf("%w: documents more than %d deep", rbt.ErrLimit, t.config.Limits.Depth)
+		f.add("none", &rbt.Error{Category: rbt.ManifestInvalid, Err: err})
 		t.Report.Add(f.problem(to.entry, href))
 		return nil
 	case len(t.visited) >= t.config.Limits.Documents:

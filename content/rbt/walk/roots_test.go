@@ -1,0 +1,450 @@
+package walk
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing/object"
+
+	"github.com/uzpif-oi/uzpif-oi/content/fetch"
+	"github.com/uzpif-oi/uzpif-oi/content/rbt"
+)
+
+func TestARootThatLiesIsPassedOver(t *testing.T) {
+	liar, honest := newSite(t), small(t)
+	manifest := string(honest.files[".burrow.json"])
+	roots := []rbt.Root{liar.root(), honest.root()}
+	for _, tt := range []struct {
+		name, manifest string
+		from           rbt.Root
+	}{
+		{"an altered manifest", strings.Replace(manifest, `"Test"`, `"Lies"`, 1), honest.root()},
+		{"no manifest", "", honest.root()},
+		{"no JSON", "<html>", honest.root()},
+		{"a manifest without entries", `{"rbt":"0.2","manifest":{}}`, honest.root()},
+		{"the manifest, and other files", manifest, liar.root()},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			delete(liar.files, ".burrow.json")
+			if tt.manifest != "" {
+				liar.put(".burrow.json", tt.manifest)
+			}
+			liar.put("a.md", "a lie")
+			liar.put("docs/.burrow.json", strings.Replace(string(honest.files["docs/.burrow.json"]), `"Test"`, `"Lies"`, 1))
+			c := at(t, liar, honest)
+			c.Start.Roots = roots
+			w := mustOpen(t, c)
+			if w.Root.String() != tt.from.String() {
+				t.Errorf("the manifest is from %s", w.Root)
+			}
+			_, texts := all(t, w)
+			checkTexts(t, texts, map[string]string{".burrow.json a": "A", ".burrow.json b": "B", "docs/.burrow.json c": "C"})
+			if tt.from == honest.root() && len(w.Report.Problems) == 0 {
+				t.Error("the root that lies is not told of")
+			}
+		})
+	}
+}
+
+func TestAMirrorGivesNothingUnverified(t *testing.T) {
+	root, mirror := newSite(t), newSite(t)
+	m := document([]rbt.Root{root.root()}, file("lost", "lost.md", "lost"), file("lie", "lie.md", "truth"), collection("docs", "docs/list"))
+	bare := file("bare", "bare.md", "")
+	bare.RID, bare.Hash, bare.Size = rbt.CollectionRID(rbt.FileRID(nil), "bare"), nil, -1
+	m.Mirrors = []rbt.Root{mirror.root()}
+	root.put(".burrow.json", marshal(t, m))
+	mirror.put(".burrow.json", marshal(t, m))
+	mirror.put("lost.md", "lost")
+	mirror.put("lie.md", "a lie")
+	mirror.put("docs/list", plain(fmt.Sprintf(`{"id":"forged","rid":%q,"href":"forged.md","type":"text/markdown","rel":[]}`, rbt.FileRID([]byte("forged")))))
+	mirror.put("docs/forged.md", "forged")
+	var log bytes.Buffer
+	c := at(t, root, mirror)
+	c.Start.Roots = c.Start.Roots[:1]
+	c.Log = slog.New(slog.NewTextHandler(&log, nil))
+	w := mustOpen(t, c)
+	_, texts := all(t, w)
+	checkTexts(t, texts, map[string]string{".burrow.json lost": "lost", ".burrow.json lie": "verification_failed"})
+	if !w.Incomplete || slices.Contains(mirror.requests(), "docs/list") {
+		t.Error("a document of entries was asked of a mirror")
+	}
+	if !strings.Contains(log.String(), "lie") || !strings.Contains(log.String(), mirror.base) {
+		t.Errorf("the log does not name the entry and the mirror:\n%s", log.String())
+	}
+	var item Item
+	item.Entry = bare
+	if err := (&traversal{Walk: w}).accept(&item, []byte("anything"), true); !errors.Is(err, errUnverified) {
+		t.Errorf("an entry without a digest is taken from a mirror: %v", err)
+	}
+}
+
+func TestMirrorsStandInForRootsThatAreDown(t *testing.T) {
+	root, mirror := newSite(t), newSite(t)
+	m := document([]rbt.Root{root.root()}, file("a", "a.md", "A"))
+	m.Mirrors = []rbt.Root{mirror.root()}
+	root.put(".burrow.json", marshal(t, m))
+	root.put("a.md", "A")
+	mirror.put("a.md", "A")
+	mirror.put(".burrow.json", marshal(t, m))
+	c := at(t, root, mirror)
+	c.Start.Roots, c.State = c.Start.Roots[:1], t.TempDir()
+	now := time.Now()
+	c.Now = func() time.Time { return now }
+	first := mustOpen(t, c)
+	root.server.Close()
+	now = now.Add(2 * time.Hour)
+	w := mustOpen(t, c)
+	if !w.Stale {
+		t.Error("the manifest does not count as old")
+	}
+	_, texts := all(t, w)
+	checkTexts(t, texts, map[string]string{".burrow.json a": "A"})
+	now = now.Add(maxStale)
+	if w, err := Open(t.Context(), c); err == nil {
+		t.Error("the manifest stands in for ever")
+	} else if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	// One whose RID is known beforehand may come from a mirror itself.
+	c.State = ""
+	c.Start.Mirrors, c.Start.RID = []rbt.Root{mirror.root()}, first.Manifest.RID
+	_, texts = all(t, mustOpen(t, c))
+	checkTexts(t, texts, map[string]string{".burrow.json a": "A"})
+	c.Start.RID = rbt.RID{}
+	w, err := Open(t.Context(), c)
+	w.Close()
+	if rbt.CategoryOf(err) != rbt.VerificationFailed {
+		t.Errorf("without its RID: %v", err)
+	}
+}
+
+func TestRootsAreAskedInOrder(t *testing.T) {
+	s := small(t)
+	gone := newSite(t)
+	gone.server.Close()
+	remote, err := rbt.ParseRemote("https://git.invalid/x.git", rbt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	viaGit := rbt.Root{Git: &rbt.GitRoot{Remote: remote, Ref: "refs/heads/main", Path: "."}}
+	for _, tt := range []struct {
+		prefer Preference
+		want   []string
+	}{{GitFirst, []string{"git", "https"}}, {HTTPSFirst, []string{"https"}}, {AsListed, []string{"https", "git"}}} {
+		c := at(t, gone, s)
+		c.Start.Roots = []rbt.Root{gone.root(), viaGit, s.root()}
+		c.Prefer = tt.prefer
+		w := mustOpen(t, c)
+		var got []string
+		for _, a := range w.Report.Problems[0].Attempts {
+			got = append(got, a.Root)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("preference %d: %q failed before one gave a manifest, want %q", tt.prefer, got, tt.want)
+		}
+	}
+	c := at(t, gone)
+	c.Start.Roots = []rbt.Root{viaGit}
+	w, err := Open(t.Context(), c)
+	w.Close()
+	if !errors.Is(err, errNoGit) {
+		t.Errorf("only a Git root, and no client for it: %v", err)
+	}
+}
+
+func TestABurrowIsFoundFromItsURL(t *testing.T) {
+	s := newSite(t)
+	root := rbt.Root{HTTPS: &rbt.HTTPSRoot{Base: s.base + "x/"}}
+	s.put("x/a.md", "A")
+	s.put("x/.burrow.json", marshal(t, document([]rbt.Root{root}, file("a", "a.md", "A"))))
+	s.put("x/other.json", marshal(t, document([]rbt.Root{root}, file("a", "a.md", "A"))))
+	s.put(".well-known/rabit-burrow", fmt.Sprintf(`{"rbt":"0.2","manifest":"%sx/.burrow.json","roots":[{"https":{"base":"%sx/"}}]}`, s.base, s.base))
+	for _, where := range []string{s.base, strings.TrimSuffix(s.base, "/"), s.base + "x/", s.base + "x/.burrow.json", s.base + "x/other.json"} {
+		c := at(t, s)
+		c.Start = Start{URL: where}
+		_, texts := all(t, mustOpen(t, c))
+		if len(texts) != 1 {
+			t.Errorf("%s gives %q", where, texts)
+		}
+	}
+	for _, where := range []string{s.base + "y/", "ftp://x/", "https://user:word@x/"} {
+		c := at(t, s)
+		c.Start = Start{URL: where}
+		w, err := Open(t.Context(), c)
+		w.Close()
+		if err == nil || strings.Contains(err.Error(), "word") {
+			t.Errorf("%s: %v", where, err)
+		}
+	}
+}
+
+func TestAWalkSeesOneCommit(t *testing.T) {
+	s := newSite(t)
+	dir := t.TempDir()
+	repo, err := git.PlainInit(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := repo.Worktree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit := func(text string) {
+		t.Helper()
+		m := document([]rbt.Root{s.root()}, file("a", "a.md", text))
+		for name, data := range map[string]string{"docs/.burrow.json": marshal(t, m), "docs/a.md": text} {
+			f, err := tree.Filesystem.Create(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.Write([]byte(data)); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tree.Add(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		who := &object.Signature{Name: "A", Email: "a@example.org", When: time.Unix(1700000000, 0)}
+		if _, err := tree.Commit("Change", &git.CommitOptions{Author: who}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit("first")
+	c := Config{Start: Start{Local: &Local{Dir: dir, Path: "docs"}}}
+	w := mustOpen(t, c)
+	commit("second")
+	_, texts := all(t, w)
+	checkTexts(t, texts, map[string]string{".burrow.json a": "first"})
+	next := mustOpen(t, c)
+	_, texts = all(t, next)
+	checkTexts(t, texts, map[string]string{".burrow.json a": "second"})
+	if w.Commit == nil || next.Commit == nil || w.Commit.ID == next.Commit.ID {
+		t.Errorf("commits are %v and %v", w.Commit, next.Commit)
+	}
+}
+
+func TestDocumentsAreKeptAsLongAsTheySay(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		maxAge time.Duration // 0: it does not say
+		fresh  time.Duration
+		stale  time.Duration
+	}{{"a minute", time.Minute, 30 * time.Second, 70 * time.Second}, {"it does not say", 0, 59 * time.Minute, 61 * time.Minute}} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSite(t)
+			m := document([]rbt.Root{s.root()}, file("a", "a.md", "A"))
+			m.Cache = rbt.Cache{MaxAge: tt.maxAge, HasMaxAge: tt.maxAge > 0}
+			s.put(".burrow.json", marshal(t, m))
+			var conditional, whole atomic.Int32
+			s.before = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path == "/.burrow.json" {
+					if r.Header.Get("If-None-Match") != "" {
+						conditional.Add(1)
+					} else {
+						whole.Add(1)
+					}
+				}
+				return false
+			}
+			c := at(t, s)
+			now := time.Now()
+			c.State, c.Now = t.TempDir(), func() time.Time { return now }
+			start := now
+			for _, step := range []struct {
+				at                 time.Duration
+				whole, conditional int32
+			}{{0, 1, 0}, {tt.fresh, 1, 0}, {tt.stale, 1, 1}, {tt.stale + tt.fresh, 1, 1}, {2*tt.stale + time.Second, 1, 2}} {
+				now = start.Add(step.at)
+				mustOpen(t, c)
+				if whole.Load() != step.whole || conditional.Load() != step.conditional {
+					t.Errorf("after %v: %d requests and %d conditional ones, want %d and %d", step.at, whole.Load(), conditional.Load(), step.whole, step.conditional)
+				}
+			}
+			w := mustOpen(t, c)
+			file := w.cache.file(s.base + ".burrow.json")
+			writeFile(t, file, "{}\n{}")
+			mustOpen(t, c)
+			if whole.Load() != 2 {
+				t.Error("a kept document that was changed is used")
+			}
+		})
+	}
+}
+
+func TestWhatPassesIsTriedAgain(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		fail  func(w http.ResponseWriter)
+		times int32
+		want  string
+	}{
+		{"the connection is cut twice", func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, 2, "A"},
+		{"too many requests, three times", func(w http.ResponseWriter) { w.WriteHeader(http.StatusTooManyRequests) }, 3, "A"},
+		{"too many requests, for ever", func(w http.ResponseWriter) { w.WriteHeader(http.StatusTooManyRequests) }, 1000, "rate_limited"},
+		{"the connection is always cut", func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, 1000, "transport_error"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSite(t)
+			s.put("a.md", "A")
+			s.put(".burrow.json", marshal(t, document([]rbt.Root{s.root()}, file("a", "a.md", "A"))))
+			s.server.Config.SetKeepAlivesEnabled(false) // on a connection that was idle, Go itself asks once more
+			var n atomic.Int32
+			s.before = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path != "/a.md" || n.Add(1) > tt.times {
+					return false
+				}
+				tt.fail(w)
+				return true
+			}
+			var pauses []time.Duration
+			pause := func(ctx context.Context, d time.Duration) error {
+				if d >= time.Millisecond {
+					pauses = append(pauses, d)
+				}
+				return ctx.Err()
+			}
+			c := at(t, s)
+			now := time.Now()
+			made, err := fetch.New(fetch.Config{
+				UserAgent: "test", Allowed: []string{s.server.URL}, Rate: 10_000, Retries: 3, Sleep: pause, Now: func() time.Time { return now },
+				RootCAs: s.server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer made.Close()
+			c.Client, c.Sleep = made, pause
+			_, texts := all(t, mustOpen(t, c))
+			checkTexts(t, texts, map[string]string{".burrow.json a": tt.want})
+			if len(pauses) < 2 || len(pauses) > 20 {
+				t.Fatalf("pauses are %v", pauses)
+			}
+			if pauses[1] < pauses[0]*3/2 {
+				t.Errorf("pauses do not grow: %v", pauses)
+			}
+		})
+	}
+}
+
+func TestASlowBodyIsCutOff(t *testing.T) {
+	s := newSite(t)
+	s.put(".burrow.json", marshal(t, document([]rbt.Root{s.root()}, file("a", "a.md", "A"))))
+	s.before = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/a.md" {
+			return false
+		}
+		for range 1000 {
+			if _, err := w.Write([]byte("A")); err != nil {
+				return true
+			}
+			w.(http.Flusher).Flush()
+			select {
+			case <-r.Context().Done():
+				return true
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+		return true
+	}
+	c := at(t, s)
+	c.Limits.Request = 100 * time.Millisecond
+	_, texts := all(t, mustOpen(t, c))
+	checkTexts(t, texts, map[string]string{".burrow.json a": "transport_error"})
+}
+
+func TestHostsAreJudged(t *testing.T) {
+	s := small(t)
+	for _, tt := range []struct {
+		name     string
+		only, no []string
+		ok       bool
+	}{
+		{"any", nil, nil, true}, {"the one that is listed", []string{"127.0.0.1"}, nil, true},
+		{"another is listed", []string{"example.org"}, nil, false}, {"it is kept out", nil, []string{"127.0.0.1"}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := at(t, s)
+			c.OnlyHosts, c.NoHosts = tt.only, tt.no
+			w, err := Open(t.Context(), c)
+			w.Close()
+			if ok := err == nil; ok != tt.ok {
+				t.Errorf("Open = %v", err)
+			}
+		})
+	}
+	w := &web{config: &Config{NoHosts: []string{"example.org"}}}
+	for host, want := range map[string]bool{"example.org": false, "a.EXAMPLE.org.": false, "badexample.org": true} {
+		if got := w.isOurs("https://" + host + "/"); got != want {
+			t.Errorf("%s: %t", host, got)
+		}
+	}
+}
+
+func TestNoRootLeadsToAPrivateAddress(t *testing.T) {
+	inside, outside := small(t), newSite(t)
+	outside.before = func(w http.ResponseWriter, r *http.Request) bool {
+		http.Redirect(w, r, strings.TrimSuffix(inside.base, "/")+r.URL.Path, http.StatusFound)
+		return true
+	}
+	for name, s := range map[string]*site{"the root is private": inside, "a redirect leads to it": outside} {
+		t.Run(name, func(t *testing.T) {
+			c := at(t, s)
+			c.Client = client(t, outside)
+			c.IgnoreRobots = true
+			w, err := Open(t.Context(), c)
+			w.Close()
+			if !errors.Is(err, fetch.ErrForbiddenAddress) {
+				t.Errorf("Open = %v", err)
+			}
+			if got := inside.requests(); len(got) != 0 {
+				t.Errorf("it was asked for %q", got)
+			}
+		})
+	}
+}
+
+func TestNoCredentialIsTold(t *testing.T) {
+	const token = "TOK123"
+	s := small(t)
+	delete(s.files, "b.md")
+	var sent atomic.Int32
+	s.before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Header.Get("Authorization") == "Bearer "+token {
+			sent.Add(1)
+		}
+		return false
+	}
+	var log bytes.Buffer
+	c := at(t, s)
+	made, err := fetch.New(fetch.Config{
+		UserAgent: "test", Allowed: []string{s.server.URL}, Rate: 10_000, Credentials: map[string]fetch.Credential{s.server.URL: fetch.Bearer(token)},
+		RootCAs: s.server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer made.Close()
+	c.Client, c.Log = made, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	w := mustOpen(t, c)
+	all(t, w)
+	report, err := w.Report.Marshal()
+	if err != nil || sent.Load() == 0 || len(w.Report.Problems) == 0 {
+		t.Fatal(err, sent.Load(), w.Report.Problems)
+	}
+	if text := string(report) + log.String() + fmt.Sprintf("%+v", c); strings.Contains(text, token) {
+		t.Errorf("the token is told:\n%s", text)
+	}
+}
