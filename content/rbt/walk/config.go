@@ -110,6 +110,8 @@ type Config struct {
 	// Known reports whether the caller holds the octets of a SHA-256. They are
 	// then not asked for again, wherever they are listed (8.5.2). Nil: none.
 	Known func(sum [32]byte) bool
+	// Wants reports whether the caller wants the octets of an entry. Nil: of all.
+	Wants func(e *rbt.Entry) bool
 
 	Log   *slog.Logger // nil: nothing is logged
 	Now   func() time.Time
@@ -154,6 +156,9 @@ func (c *Config) complete() error {
 	setDefault(&c.Product, "uzpif-oi")
 	if c.Known == nil {
 		c.Known = func([32]byte) bool { return false }
+	}
+	if c.Wants == nil {
+		c.Wants = func(*rbt.Entry) bool { return true }
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

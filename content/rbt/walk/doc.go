@@ -5,8 +5,9 @@
 // No root is believed: octets that are not those of the RID and hash are asked
 // for elsewhere, at the other roots and then at mirrors, and are never yielded
 // (TestARootThatLiesIsPassedOver). A mirror gives nothing that cannot be checked
-// so; a document of entries has no digest, and comes from roots alone
-// (TestAMirrorGivesNothingUnverified). Manifest and entries of a Git root are of
+// so; a document of entries, for which the text has no digest, comes from roots
+// alone unless its collection names one (TestAMirrorGivesNothingUnverified,
+// TestADocumentIsTheOneThatItsCollectionNames). Manifest and entries of a Git root are of
 // one commit, whatever is pushed meanwhile (TestAWalkSeesOneCommit).
 //
 // What a publisher writes cannot make a walk endless: each document is visited

@@ -49,6 +49,10 @@ func (t *traversal) fetch(ctx context.Context, item *Item, target rbt.Target, f 
 		item.Sum, item.Unchanged = sum, true
 		return
 	}
+	if !t.config.Wants(e) {
+		item.Unwanted = true
+		return
+	}
 	limit := t.config.Limits.Resource
 	if e.Size > limit {
 		f.add("none", fmt.Errorf("%w: %d octets, at most %d", fetch.ErrTooLarge, e.Size, limit))

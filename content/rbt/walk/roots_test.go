@@ -88,6 +88,45 @@ func TestAMirrorGivesNothingUnverified(t *testing.T) {
 	}
 }
 
+func TestADocumentIsTheOneThatItsCollectionNames(t *testing.T) {
+	root, mirror := newSite(t), newSite(t)
+	list := marshal(t, document([]rbt.Root{root.root()}, file("c", "c.md", "C")))
+	sum := rbtSum(list)
+	docs := collection("docs", "docs/.burrow.json")
+	docs.Hash = &sum
+	m := document([]rbt.Root{root.root()}, docs)
+	m.Mirrors = []rbt.Root{mirror.root()}
+	root.put(".burrow.json", marshal(t, m))
+	mirror.put("docs/c.md", "C")
+	c := at(t, root, mirror)
+	c.Start.Roots = c.Start.Roots[:1]
+	forged := marshal(t, document([]rbt.Root{root.root()}, file("forged", "c.md", "C")))
+	for name, tt := range map[string]struct {
+		atRoot, atMirror string
+		want             string
+	}{
+		"the mirror alone has it":         {"", list, "C"},
+		"the root has another":            {forged, list, "C"},
+		"the mirror has another":          {"", forged, ""},
+		"the root has it":                 {list, forged, "C"},
+		"both have another, which is one": {forged, forged, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for s, text := range map[*site]string{root: tt.atRoot, mirror: tt.atMirror} {
+				delete(s.files, "docs/.burrow.json")
+				if text != "" {
+					s.put("docs/.burrow.json", text)
+				}
+			}
+			w := mustOpen(t, c)
+			_, texts := all(t, w)
+			if texts["docs/.burrow.json c"] != tt.want || w.Incomplete != (tt.want == "") || len(texts) > 1 {
+				t.Errorf("entries are %q, incomplete %t", texts, w.Incomplete)
+			}
+		})
+	}
+}
+
 func TestMirrorsStandInForRootsThatAreDown(t *testing.T) {
 	root, mirror := newSite(t), newSite(t)
 	m := document([]rbt.Root{root.root()}, file("a", "a.md", "A"))

@@ -2,6 +2,7 @@ package walk
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"iter"
@@ -67,6 +68,7 @@ type reference struct {
 	href   string // as it is written
 	entry  string // the id of the entry that leads there
 	depth  int
+	sum    *[32]byte // of its octets, if that entry names it; nil otherwise
 }
 
 // key names a document. Together with an entry's id it names the entry: ids are
@@ -131,24 +133,36 @@ func (t *traversal) follow(ctx context.Context, r reference) error {
 	return t.visit(ctx, m, r)
 }
 
-// page reads a document from one of the roots. What a mirror says of one cannot
-// be checked: nothing names its digest.
+// page reads a document from one of the roots. What a mirror says of one can be
+// checked only where the entry that leads there names its digest.
 func (t *traversal) page(ctx context.Context, r reference, f *failure) *rbt.Manifest {
 	if r.target.URL != "" {
 		data, err := t.cache.document(ctx, &t.web, r.target.URL)
-		return t.parsed(data, err, "https", f)
+		return t.parsed(r, data, err, "https", f)
 	}
 	for _, s := range t.roots {
 		data, err := s.document(ctx, r.target)
-		if m := t.parsed(data, err, s.place.kind(), f); m != nil || ctx.Err() != nil {
+		if m := t.parsed(r, data, err, s.place.kind(), f); m != nil || ctx.Err() != nil {
+			return m
+		}
+	}
+	for _, s := range t.mirrors {
+		if r.sum == nil {
+			break
+		}
+		data, err := s.document(ctx, r.target)
+		if m := t.parsed(r, data, err, "mirror "+s.place.kind(), f); m != nil || ctx.Err() != nil {
 			return m
 		}
 	}
 	return nil
 }
 
-func (t *traversal) parsed(data []byte, err error, root string, f *failure) *rbt.Manifest {
+func (t *traversal) parsed(r reference, data []byte, err error, root string, f *failure) *rbt.Manifest {
 	var m *rbt.Manifest
+	if err == nil && r.sum != nil && sha256.Sum256(data) != *r.sum {
+		err = fmt.Errorf("%w: the document %.200q and the hash of entry %.100q", rbt.ErrVerification, r.key(), r.entry)
+	}
 	if err == nil {
 		m, err = rbt.ParsePage(data, t.config.Options)
 	}
@@ -206,7 +220,11 @@ func (t *traversal) entry(ctx context.Context, m *rbt.Manifest, e *rbt.Entry, r 
 	if e.Children == nil {
 		return nil
 	}
-	return t.lead(ctx, e.Children.Href, r, reference{entry: e.ID, depth: r.depth + 1})
+	to := reference{entry: e.ID, depth: r.depth + 1}
+	if e.IsCollection() && e.Children.Href == e.Href {
+		to.sum = e.Hash // a collection has no other octets that it could be of
+	}
+	return t.lead(ctx, e.Children.Href, r, to)
 }
 
 // process fetches an entry and yields it.
@@ -220,7 +238,7 @@ func (t *traversal) process(ctx context.Context, item Item, target rbt.Target, e
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if item.Data == nil && !item.Unchanged {
+	if item.Data == nil && !item.Unchanged && !item.Unwanted {
 		item.Err = f.err()
 		t.Report.Skipped++
 		t.Report.Add(f.problem(item.Entry.ID, item.Entry.Href))

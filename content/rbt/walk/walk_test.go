@@ -330,6 +330,12 @@ func TestKnownOctetsAreNotAskedFor(t *testing.T) {
 	if got := s.requests(); len(got) != 0 {
 		t.Errorf("a second run asks for %q", got)
 	}
+	none := at(t, s)
+	none.Wants = func(e *rbt.Entry) bool { return e.ID == "b" }
+	if order, texts := all(t, mustOpen(t, none)); len(order) != 3 || texts[".burrow.json a"] != "" || texts[".burrow.json b"] != "B" {
+		t.Errorf("what is not wanted was fetched: %q", texts)
+	}
+	s.requests()
 	s.put("a.md", "A2")
 	s.put(".burrow.json", marshal(t, document([]rbt.Root{s.root()}, file("a", "a.md", "A2"), collection("docs", "docs/.burrow.json"), file("b", "b.md", "B"))))
 	c.State = t.TempDir()
