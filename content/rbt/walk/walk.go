@@ -25,11 +25,12 @@ type Item struct {
 	Path, URL string
 
 	// Data are its octets and Sum their SHA-256. Unchanged says that Known has
-	// this Sum: then they were not asked for. Ignored says that agents.ignore
-	// lets us pass it over, and that we did.
+	// this Sum, and Unwanted that Wants says so: then they were not asked for.
+	// Ignored says that agents.ignore lets us pass it over, and that we did.
 	Data      []byte
 	Sum       [32]byte
 	Unchanged bool
+	Unwanted  bool
 	Ignored   bool
 
 	// Err is an *rbt.Error: why there is nothing of the above. An earlier
