@@ -219,8 +219,10 @@ func (o *origin) answer(r io.Reader, w io.Writer) error {
 		if _, err := m.WriteChannel(sideband.ProgressMessage, []byte("Counting\n")); err != nil {
 			return err
 		}
-		if _, err := m.Write(data); err != nil {
-			return err
+		for part := range slices.Chunk(data, 32<<10) {
+			if _, err := m.Write(part); err != nil {
+				return err
+			}
 		}
 		return e.Flush()
 	}

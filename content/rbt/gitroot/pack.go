@@ -18,6 +18,10 @@ const (
 	packHeader  = 12 // octets: PACK, version, number of objects
 	packTrailer = 20
 	temporary   = "tmp_" // begins the names of files that are not finished
+
+	// maxChain is how many deltas may stand one upon the other: what they cost
+	// grows with the square. Git itself makes 50, and 250 at most on request.
+	maxChain = 1000
 )
 
 // receive writes a pack into the folder of packs, with its index. It takes three
@@ -100,6 +104,7 @@ func judge(r io.ReadSeeker, l Limits) error {
 		return packError(err)
 	}
 	var total int64
+	chains := make(map[int64]int) // of deltas alone, by offset
 	for range objects {
 		h, err := s.NextObjectHeader()
 		if err != nil {
@@ -121,6 +126,7 @@ func judge(r io.ReadSeeker, l Limits) error {
 				return err
 			}
 			total += h.Length
+			chains[h.Offset] = chains[h.OffsetReference] + 1
 		default:
 			return fmt.Errorf("%w: an object of type %d", ErrProtocol, h.Type)
 		}
@@ -128,6 +134,8 @@ func judge(r io.ReadSeeker, l Limits) error {
 		switch {
 		case n != h.Length:
 			return fmt.Errorf("%w: an object of %d octets claims %d", ErrProtocol, n, h.Length)
+		case chains[h.Offset] > maxChain:
+			return fmt.Errorf("%w: a chain of more than %d deltas", ErrTooLarge, maxChain)
 		case size > l.Object:
 			return fmt.Errorf("%w: an object of %d octets, at most %d", ErrTooLarge, size, l.Object)
 		case total > l.Inflated:
