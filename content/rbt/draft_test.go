@@ -24,8 +24,8 @@ func inManifest(t testing.TB, b []byte) []byte {
 	return replaced(t, `"title":"T"`, `"title":"T",`+inner)
 }
 
-// TestEveryExampleOfTheText reads each of the examples, or says why it is refused.
-func TestEveryExampleOfTheText(t *testing.T) {
+// TestEachExampleOfTheDraft reads each of the examples, or says why it is refused.
+func TestEachExampleOfTheDraft(t *testing.T) {
 	root := func(name string) []byte {
 		return replaced(t, `"roots":[`, `"roots":[`+string(example(t, name))+`,`)
 	}

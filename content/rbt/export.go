@@ -68,7 +68,7 @@ type Resource struct {
 // finds each resource that a manifest lists, or one that verifies as no other
 // (TestAnExportIsWholeWhereverItStops). The same resources give the same octets,
 // in whatever order they come, and where nothing has changed nothing is written
-// (TestAnExportIsDeterministic). It holds a row for each resource in memory.
+// (TestAnExportedBurrowIsDeterministic). It holds a row for each resource in memory.
 type Export struct {
 	config ExportConfig
 	old    map[string]Entry // by path, of the manifests that are there

@@ -94,9 +94,9 @@ func verify(t testing.TB, dir string) (paths []string) {
 	return paths
 }
 
-// TestAnExportIsDeterministic shows that order does not count, that nothing is
+// TestAnExportedBurrowIsDeterministic shows that order does not count, that nothing is
 // written where nothing changed, and that a change writes only itself.
-func TestAnExportIsDeterministic(t *testing.T) {
+func TestAnExportedBurrowIsDeterministic(t *testing.T) {
 	var all []rbt.Resource
 	for i := range 8 {
 		all = append(all, resource(fmt.Sprintf("d/%d.md", i), fmt.Sprint(i)))

@@ -95,7 +95,9 @@ func ParseRemote(s string, o Options) (Remote, error) {
 	case "ssh":
 		host, p, _ := strings.Cut(rest, "/")
 		if user, h, ok := strings.Cut(host, "@"); ok {
-			r.User, host = user, h
+			if r.User, host = user, h; user == "" {
+				return Remote{}, errors.New("a remote without a name before its @")
+			}
 		}
 		r.Host, r.Path = host, "/"+p
 		return r, r.checkSSH()

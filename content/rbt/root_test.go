@@ -15,7 +15,7 @@ func TestOnlyRemotesThatAreOneAreRead(t *testing.T) {
 		"--upload-pack=touch": false, "ext::sh -c touch": false, "git@-oProxyCommand=x:y": false, "ssh://-oProxyCommand=x/y": false,
 		"-u@h:x": false, "git@h:-x": false, "git@h:x;y": false, "git@h:$(x)": false, "ssh://a:b@h/x": false, "https://u@h/x": false,
 		"https://h": false, "https:///x": false, "git@h:": false, "git@h:/": false, "https://h/x?y": false, "https://h/a b": false,
-		"git@h::x": false, "ssh://h:port/x": false, "https://h\\@evil/x": false, "git@h:x\n": false, "": false,
+		"git@h::x": false, "ssh://@h/x": false, "ssh://h:port/x": false, "https://h\\@evil/x": false, "git@h:x\n": false, "": false,
 		"https://h/" + strings.Repeat("x", 5000): false,
 	} {
 		r, err := rbt.ParseRemote(s, rbt.Options{})

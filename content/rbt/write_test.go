@@ -89,7 +89,7 @@ func TestTheTextsExamplesAreJudgedByTheSchemas(t *testing.T) {
 	}
 }
 
-func TestWhatMustNotBeWritten(t *testing.T) {
+func TestNoManifestIsWrittenThatWouldBeRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(m *rbt.Manifest)

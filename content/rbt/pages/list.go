@@ -70,7 +70,7 @@ func (s *Source) list(ctx context.Context, h *hold) (*list, error) {
 	s.run = new(tct.Run)
 	c := s.config.Walk
 	c.State = filepath.Join(s.config.Dir, "walk")
-	c.Known = h.has
+	c.Known, c.Wants = h.has, func(e *rbt.Entry) bool { return givesPage(e.Type) }
 	w, err := walk.Open(ctx, c)
 	if err != nil {
 		return nil, err
