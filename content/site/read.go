@@ -69,24 +69,16 @@ func (r *reader) read(e entry) (content.Page, error) {
 			return page, nil
 		}
 	}
-	if err := r.fill(&page, kindOf(e.location), src, modified); err != nil {
-		return content.Page{}, err
-	}
-	return page, nil
-}
-
-// fill makes the page of its octets.
-func (r *reader) fill(page *content.Page, kind fileKind, src []byte, modified time.Time) error {
 	page.Modified = modified.UTC().Truncate(time.Second)
-	return r.page(page, src)
+	return r.page(page, kindOf(e.location), src)
 }
 
 // page makes the page of what was read.
-func (r *reader) page(page content.Page, src []byte) (content.Page, error) {
+func (r *reader) page(page content.Page, kind fileKind, src []byte) (content.Page, error) {
 	e := entry{location: page.Location, url: page.URL}
 	text, decoded, reason := toUTF8(src)
 	if reason != "" {
-		return &unfit{page.Location, reason}
+		return content.Page{}, &unfit{e.location, reason}
 	}
 	if kind == markdownPage {
 		if r.markdown == nil {
@@ -94,10 +86,10 @@ func (r *reader) page(page content.Page, src []byte) (content.Page, error) {
 		}
 		var m frontMatter
 		if text, m, reason = fromMarkdown(r.markdown, text); reason != "" {
-			return &unfit{page.Location, reason}
+			return content.Page{}, &unfit{e.location, reason}
 		}
 		if m.draft {
-			return fmt.Errorf("%q: %w", page.Location, errDraft)
+			return content.Page{}, fmt.Errorf("%q: %w", e.location, errDraft)
 		}
 		// A time later than the file's own is a slip, and must not win for ever.
 		if !m.modified.IsZero() && m.modified.Before(page.Modified) {
@@ -111,15 +103,15 @@ func (r *reader) page(page content.Page, src []byte) (content.Page, error) {
 	}
 	words, f := r.extract(text)
 	if slices.Contains(f.robots, "noindex") || slices.Contains(f.robots, "none") {
-		return fmt.Errorf("%q: %w", page.Location, ErrNotOffered)
+		return content.Page{}, fmt.Errorf("%q: %w", e.location, ErrNotOffered)
 	}
-	describe(page, f, len(words))
+	describe(&page, f, len(words))
 	page.Format = content.FormatTCT
 	page.Payload, page.Fingerprint = tct.Encode(make([]byte, 0, len(words)+len(words)/16+len(page.URL)+len(page.Title)+256), tct.Document{
 		URL: page.URL, Title: page.Title, Content: string(words), Language: page.Language,
 	})
 	page.Digest = sha256.Sum256(page.Payload)
-	return nil
+	return page, nil
 }
 
 // maxTries bounds how often a file is read that is written to meanwhile.

@@ -213,10 +213,8 @@ func (m *Maker) Page(location, url, mediaType string, src []byte, modified time.
 	if mediaType == "text/markdown" {
 		kind = markdownPage
 	}
-	if err := m.r.fill(&page, kind, src, modified); err != nil {
-		return content.Page{}, err
-	}
-	return page, nil
+	page.Modified = modified.UTC().Truncate(time.Second)
+	return m.r.page(page, kind, src)
 }
 
 // Original returns the octets of the file at a location that Pages gave, and
@@ -233,6 +231,6 @@ func (s *Site) Original(ctx context.Context, location string) (src []byte, media
 	if err := checkLocation(root, location); err != nil {
 		return nil, "", err
 	}
-	src, _, err = s.reader(root, nil).load(location)
+	src, _, _, err = s.reader(root, nil).load(location)
 	return src, mediaTypeOf(location), err
 }
