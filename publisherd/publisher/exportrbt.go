@@ -100,8 +100,8 @@ func (x *exporter) burrow() (c rbt.ExportConfig, err error) {
 		m.Mirrors = append(m.Mirrors, rbt.Root{HTTPS: &rbt.HTTPSRoot{Base: base}})
 	}
 	if t, ok := x.source.(teller); ok {
-		m.Agents.Uses.Preferences = t.Run().Preferences
-		for _, purpose := range rbt.Unsaid(t.Run().Preferences) {
+		m.Agents.Uses.Preferences = t.Told().Preferences
+		for _, purpose := range rbt.Unsaid(t.Told().Preferences) {
 			x.lose([]string{"denial of " + purpose})
 		}
 	}

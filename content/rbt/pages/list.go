@@ -14,7 +14,6 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/content/rbt"
 	"github.com/uzpif-oi/uzpif-oi/content/rbt/walk"
-	"github.com/uzpif-oi/uzpif-oi/content/tct"
 )
 
 // A row is a resource that gives a page.
@@ -67,7 +66,7 @@ func givesPage(mediaType string) bool {
 
 // list walks the burrow, and holds what is new of it.
 func (s *Source) list(ctx context.Context, h *hold) (*list, error) {
-	s.run = new(tct.Run)
+	s.told = content.Told{}
 	c := s.config.Walk
 	c.State = filepath.Join(s.config.Dir, "walk")
 	c.Known, c.Wants = h.has, func(e *rbt.Entry) bool { return givesPage(e.Type) }
@@ -76,7 +75,7 @@ func (s *Source) list(ctx context.Context, h *hold) (*list, error) {
 		return nil, err
 	}
 	defer w.Close()
-	s.run.Preferences.Join(w.Manifest.Agents.Uses.Preferences)
+	s.told.Preferences.Join(w.Manifest.Agents.Uses.Preferences)
 	l := &list{head: head{Base: baseOf(w), Time: w.Manifest.Updated}}
 	if w.Commit != nil {
 		l.head.Time = w.Commit.Time
@@ -90,8 +89,8 @@ func (s *Source) list(ctx context.Context, h *hold) (*list, error) {
 		}
 	}
 	s.report = w.Report
-	s.run.Warnings = append(s.run.Warnings, w.Manifest.Warnings...)
-	s.run.Warnings = append(s.run.Warnings, w.Report.Warnings...)
+	s.told.Warnings = append(s.told.Warnings, w.Manifest.Warnings...)
+	s.told.Warnings = append(s.told.Warnings, w.Report.Warnings...)
 	if w.Incomplete {
 		return nil, s.incomplete()
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/content/rbt"
 	"github.com/uzpif-oi/uzpif-oi/content/rbt/walk"
 	"github.com/uzpif-oi/uzpif-oi/content/site"
-	"github.com/uzpif-oi/uzpif-oi/content/tct"
 )
 
 // Version names how resources become pages. Whenever the same octets may give
@@ -43,7 +42,7 @@ type Config struct {
 // A Source reads the pages of one burrow. It is for one goroutine at a time.
 type Source struct {
 	config Config
-	run    *tct.Run // warnings and preferences of the last run
+	told   content.Told // by the last run
 	report rbt.Report
 }
 
@@ -60,7 +59,7 @@ func New(c Config) (*Source, error) {
 	if c.Walk.Now == nil {
 		c.Walk.Now = time.Now
 	}
-	return &Source{config: c, run: new(tct.Run)}, nil
+	return &Source{config: c}, nil
 }
 
 // Extraction names Version with all settings that a page depends on.
@@ -83,9 +82,9 @@ func (s *Source) Check() error {
 	return nil
 }
 
-// Run returns what the last run of Pages warned of, and what the burrow says
+// Told returns what the last run of Pages warned of, and what the burrow says
 // about purposes.
-func (s *Source) Run() *tct.Run { return s.run }
+func (s *Source) Told() content.Told { return s.told }
 
 // Report returns the traversal's report of the last run.
 func (s *Source) Report() *rbt.Report { return &s.report }

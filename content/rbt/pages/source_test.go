@@ -305,7 +305,7 @@ func TestWhatABurrowDeniesIsTold(t *testing.T) {
 	if r := read(t, s, nil); r.err != nil {
 		t.Fatal(r.err)
 	}
-	if denied := s.Run().Preferences.Denied(); len(denied) == 0 || denied[0].Purpose != content.PurposeAIFinetune && denied[0].Purpose != content.PurposeAITrain {
+	if denied := s.Told().Preferences.Denied(); len(denied) == 0 || denied[0].Purpose != content.PurposeAIFinetune && denied[0].Purpose != content.PurposeAITrain {
 		t.Errorf("%v", denied)
 	}
 }
