@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +19,7 @@ func newSource(a *app) *cobra.Command {
 func newSourceAdd(a *app) *cobra.Command {
 	var s publisher.Source
 	c := &cobra.Command{
-		Use:   "add NAME --kind site|tct|scp|arc --location FOLDER|FILE|URL --base-url https://example.com/",
+		Use:   "add NAME --kind site|tct|scp|rbt|arc --location FOLDER|FILE|URL --base-url https://example.com/",
 		Short: "Add a collection, or change it",
 		Long: "Add writes the file of a collection, sources/NAME.yaml. A location that is a URL is read by requests\n" +
 			"that spare its server: what has not changed is not fetched again. Addresses that are not public are\n" +
@@ -33,20 +31,20 @@ func newSourceAdd(a *app) *cobra.Command {
 				return err
 			}
 			s.Name = args[0]
-			if !strings.Contains(s.Location, "://") {
-				location, err := filepath.Abs(s.Location)
-				if err != nil {
-					return err
-				}
-				s.Location = location
+			if err := s.Absolute(); err != nil {
+				return cli.With(cli.Usage, err)
 			}
 			return cli.With(cli.Config, publisher.AddSource(a.dir, s))
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&s.Kind, "kind", "", "what the location holds: site (a folder of HTML or Markdown), tct (Collaboration Tunnel), scp (Site Content Protocol) or arc (ARC sitemap)")
-	f.StringVar(&s.Location, "location", "", "the folder; for tct, scp and arc also a sitemap or collection, by file or by http(s) URL")
-	f.StringVar(&s.BaseURL, "base-url", "", "URL of the folder; for tct, scp and arc, of the pages if they are elsewhere than the location")
+	f.StringVar(&s.Kind, "kind", "", "what the location holds: site (a folder of HTML or Markdown), tct (Collaboration Tunnel), scp (Site Content Protocol), rbt (a Rabit burrow) or arc (ARC sitemap)")
+	f.StringVar(&s.Location, "location", "", "the folder; for tct, scp and arc also a sitemap or collection, by file or by http(s) URL; for rbt a Git repository, here or by https, ssh or user@host:path, or a folder's URL")
+	f.StringVar(&s.BaseURL, "base-url", "", "URL of the folder; for tct, scp, arc and rbt, of the pages if they are elsewhere than the location or its HTTPS root")
+	f.StringVar(&s.Ref, "ref", "", "rbt: refs/heads/…, refs/tags/… or a commit; the repository's HEAD if it is not named")
+	f.StringVar(&s.Git.Path, "path", "", "rbt: folder in the repository")
+	f.StringVar(&s.SSHKeyFile, "ssh-key-file", "", "rbt: private key for ssh, readable by its owner only")
+	f.StringVar(&s.KnownHostsFile, "known-hosts-file", "", "rbt: file with the SSH servers that may be talked to")
 	f.BoolVar(&s.StripExt, "strip-ext", false, "leave .html out of URLs")
 	f.StringArrayVar(&s.SkipClasses, "skip-class", nil, "class that marks navigation, in place of the default list; may be repeated")
 	f.StringArrayVar(&s.SkipIDs, "skip-id", nil, "id that marks navigation, in place of the default list; may be repeated")

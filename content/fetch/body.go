@@ -148,7 +148,9 @@ func (w *wireReader) Read(p []byte) (int, error) {
 	switch {
 	case w.size > w.limit:
 		err = fmt.Errorf("%w: more than %d octets over the wire", ErrTooLarge, w.limit)
-	case err != nil && err != io.EOF:
+	case err != nil:
+		// This holds for io.EOF too: a server that sees us hang up may end the
+		// body as if it were whole, and that can still arrive.
 		if cause := context.Cause(w.answer.ctx); cause != nil {
 			err = cause
 		}

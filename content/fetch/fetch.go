@@ -13,9 +13,11 @@
 package fetch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -92,13 +94,42 @@ func (c *Client) Close() {
 // that a caller may tell apart are ErrForbiddenAddress, ErrRedirect,
 // ErrTooLarge, *StatusError, and context.DeadlineExceeded for any time-out.
 func (c *Client) Get(ctx context.Context, rawURL string, cond Conditions) (*Response, error) {
+	return c.do(ctx, rawURL, get{cond: cond})
+}
+
+// Content is what a Post sends.
+type Content struct {
+	Type   string // its media type
+	Accept string // that of the answer
+	Body   []byte
+}
+
+// Post sends content, for protocols that put their questions into a body. It
+// may be sent again, as Get does; so it must not change anything. A redirect is
+// not followed: it is an ErrRedirect.
+func (c *Client) Post(ctx context.Context, rawURL string, content Content) (*Response, error) {
+	return c.do(ctx, rawURL, get{cond: Conditions{Accept: content.Accept}, post: &content})
+}
+
+// Dial connects to a host and port by TCP, for protocols other than HTTP: to a
+// public address alone, as Get does, or, for a server that the operator named,
+// to any.
+func (c *Client) Dial(ctx context.Context, address string, anywhere bool) (net.Conn, error) {
+	transport := c.guarded
+	if anywhere {
+		transport = c.open
+	}
+	return transport.DialContext(ctx, "tcp", address)
+}
+
+func (c *Client) do(ctx context.Context, rawURL string, g get) (*Response, error) {
 	u, err := parse(rawURL)
 	if err != nil {
 		return nil, fmt.Errorf("fetch: %w", err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.config.Timeout,
 		fmt.Errorf("not done within %v: %w", c.config.Timeout, context.DeadlineExceeded))
-	g := &get{client: c, cond: cond, ctx: ctx, cancel: cancel}
+	g.client, g.ctx, g.cancel = c, ctx, cancel
 	r, err := g.run(u)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -110,10 +141,11 @@ func (c *Client) Get(ctx context.Context, rawURL string, cond Conditions) (*Resp
 	return r, nil
 }
 
-// A get is one call of Get.
+// A get is one call of Get or Post.
 type get struct {
 	client *Client
 	cond   Conditions
+	post   *Content // nil for Get
 	ctx    context.Context
 	cancel context.CancelFunc // of everything, when the body is closed
 
@@ -158,6 +190,9 @@ func (g *get) conditional() bool { return g.cond.ETag != "" || !g.cond.LastModif
 
 // redirect reads where a response leads.
 func (g *get) redirect(from *url.URL, r *http.Response) (*url.URL, error) {
+	if g.post != nil {
+		return nil, fmt.Errorf("%w: %d to a POST", ErrRedirect, r.StatusCode)
+	}
 	if len(g.redirects) >= g.client.config.MaxRedirects {
 		return nil, fmt.Errorf("%w: more than %d", ErrRedirect, g.client.config.MaxRedirects)
 	}
@@ -196,9 +231,16 @@ func (g *get) respond(u *url.URL, r *answer, notModified bool) (*Response, error
 
 // request makes the request of one hop.
 func (g *get) request(ctx context.Context, u *url.URL) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	method, body := http.MethodGet, io.Reader(nil)
+	if g.post != nil {
+		method, body = http.MethodPost, bytes.NewReader(g.post.Body)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, u.String(), body)
 	if err != nil {
 		return nil, err
+	}
+	if g.post != nil {
+		r.Header.Set("Content-Type", g.post.Type)
 	}
 	accept := g.cond.Accept
 	if accept == "" {

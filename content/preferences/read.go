@@ -143,6 +143,9 @@ var permissions = map[string]string{
 	"summarize": content.PurposeAISummarise, "train": content.PurposeAITrain,
 }
 
+// Permitted returns the keys of RBT 13.5, each with its purpose.
+func Permitted() map[string]string { return maps.Clone(permissions) }
+
 // HasPermissions reports whether a JSON text is an RBT manifest, its agents
 // object, or an object with permissions.
 func HasPermissions(text []byte) bool {
@@ -180,9 +183,30 @@ func ReadPermissions(text []byte, file string) (Statement, error) {
 	if !ok {
 		return s, fmt.Errorf("%s: no permissions of an RBT manifest", file)
 	}
+	s.permissions(said, func(key string) string {
+		return fmt.Sprintf("%s line %d", file, LineOf(text, `"permissions"`, `"`+key+`"`))
+	})
+	return s, nil
+}
+
+// Permissions reads the value of a permissions member, as ReadPermissions does;
+// place says where it stands.
+func (s *Statement) Permissions(object []byte, place string) error {
+	if err := checkSize(object); err != nil {
+		return err
+	}
+	var said map[string]jsontext.Value
+	if jsontext.Value(object).Kind() != '{' || json.Unmarshal(object, &said) != nil {
+		return fmt.Errorf("%s: no permissions of an RBT manifest", place)
+	}
+	s.permissions(said, func(string) string { return place })
+	return nil
+}
+
+func (s *Statement) permissions(said map[string]jsontext.Value, placeOf func(key string) string) {
 	for _, key := range slices.Sorted(maps.Keys(said)) {
 		purpose, known := permissions[key]
-		place := fmt.Sprintf("%s line %d", file, LineOf(text, `"permissions"`, `"`+key+`"`))
+		place := placeOf(key)
 		if !known {
 			s.Ignore("%s: permission %.60q has no purpose here", place, key)
 			continue
@@ -202,7 +226,6 @@ func ReadPermissions(text []byte, file string) (Statement, error) {
 		}
 		s.State(purpose, answer, fmt.Sprintf("%s: permission %s is %.60s", place, key, v))
 	}
-	return s, nil
 }
 
 // ReadHTML reads the meta elements of a page, or of a piece of one.

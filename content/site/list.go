@@ -97,6 +97,14 @@ func kindOf(location string) fileKind {
 	return noPage
 }
 
+// mediaTypeOf is that of a page's file.
+func mediaTypeOf(location string) string {
+	if kindOf(location) == markdownPage {
+		return "text/markdown"
+	}
+	return "text/html"
+}
+
 // pageURL returns the URL of a page: index files stand for their folder, and
 // octets that a path cannot hold are percent-encoded.
 func (s *Site) pageURL(base, location string) (string, error) {

@@ -13,7 +13,7 @@ import (
 func FromHTML(src []byte, pageURL string, modified time.Time, rules *Rules) (content.Page, error) {
 	s := &Site{Rules: rules}
 	page := content.Page{URL: pageURL, Location: pageURL + ".html", SourceHash: sha256.Sum256(src), Modified: modified.UTC().Truncate(time.Second)}
-	page, err := s.reader(nil, nil).page(page, src)
+	page, err := s.reader(nil, nil).page(page, kindOf(page.Location), src)
 	page.Location = pageURL
 	return page, err
 }

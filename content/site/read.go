@@ -70,17 +70,17 @@ func (r *reader) read(e entry) (content.Page, error) {
 		}
 	}
 	page.Modified = modified.UTC().Truncate(time.Second)
-	return r.page(page, src)
+	return r.page(page, kindOf(e.location), src)
 }
 
 // page makes the page of what was read.
-func (r *reader) page(page content.Page, src []byte) (content.Page, error) {
+func (r *reader) page(page content.Page, kind fileKind, src []byte) (content.Page, error) {
 	e := entry{location: page.Location, url: page.URL}
 	text, decoded, reason := toUTF8(src)
 	if reason != "" {
 		return content.Page{}, &unfit{e.location, reason}
 	}
-	if kindOf(e.location) == markdownPage {
+	if kind == markdownPage {
 		if r.markdown == nil {
 			r.markdown = newMarkdown()
 		}

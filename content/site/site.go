@@ -24,6 +24,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
 )
@@ -178,4 +179,58 @@ func checkLocation(root *os.Root, location string) error {
 		}
 	}
 	return nil
+}
+
+// A Maker makes pages of octets that did not come out of a folder, as Pages
+// makes them of its files. It is for one goroutine.
+type Maker struct {
+	site *Site
+	base string
+	r    *reader
+}
+
+// Maker returns one for the site's settings, of which Dir does not count.
+func (s *Site) Maker() (*Maker, error) {
+	base, err := s.base()
+	if err != nil {
+		return nil, err
+	}
+	return &Maker{s, base, s.reader(nil, nil)}, nil
+}
+
+// URL is the URL of the page at a location.
+func (m *Maker) URL(location string) (string, error) { return m.site.pageURL(m.base, location) }
+
+// Page makes a page of src, which is HTML or, if its media type says so,
+// Markdown. An error wraps ErrNotOffered if the page asks not to be indexed.
+func (m *Maker) Page(location, url, mediaType string, src []byte, modified time.Time) (content.Page, error) {
+	defer m.r.shrink()
+	page := content.Page{URL: url, Location: location, SourceHash: sha256.Sum256(src)}
+	if int64(len(src)) > m.r.maxPage {
+		return content.Page{}, &unfit{location, fmt.Sprintf("larger than %d octets", m.r.maxPage)}
+	}
+	kind := htmlPage
+	if mediaType == "text/markdown" {
+		kind = markdownPage
+	}
+	page.Modified = modified.UTC().Truncate(time.Second)
+	return m.r.page(page, kind, src)
+}
+
+// Original returns the octets of the file at a location that Pages gave, and
+// its media type.
+func (s *Site) Original(ctx context.Context, location string) (src []byte, mediaType string, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, "", err
+	}
+	root, err := s.open()
+	if err != nil {
+		return nil, "", err
+	}
+	defer root.Close()
+	if err := checkLocation(root, location); err != nil {
+		return nil, "", err
+	}
+	src, _, _, err = s.reader(root, nil).load(location)
+	return src, mediaTypeOf(location), err
 }

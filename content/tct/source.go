@@ -394,3 +394,18 @@ func (s *Source) file(ctx context.Context, root *os.Root, location string, item 
 	}
 	return pageOf(location, f, modified, s.config.Now()), nil
 }
+
+// PageOf makes the page of a payload that came by another way than a sitemap:
+// what is in our form already stays octet for octet. now bounds modified.
+func PageOf(location string, payload []byte, modified, now time.Time) (content.Page, error) {
+	f := &fetched{payload: payload}
+	var err error
+	if f.document, err = Decode(payload); err != nil {
+		return content.Page{}, err
+	}
+	f.hash = f.document.Hash
+	if f.url, err = content.CanonicalURL(f.document.URL); err != nil {
+		return content.Page{}, err
+	}
+	return pageOf(location, f, modified, now), nil
+}

@@ -26,7 +26,6 @@ type client struct {
 	cancel  context.CancelFunc
 	deaf    bool                   // to acknowledgements that it did not ask for
 	early   []*oiv1.ContentRequest // that came while something else was waited for
-	deaf    bool                   // to acknowledgements that it did not ask for
 	left    uint64                 // credit for the batch under way
 }
 

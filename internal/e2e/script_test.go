@@ -61,6 +61,7 @@ func runScripts(t *testing.T, folder string) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"addresses": addresses,
+			"commitall": commitAll,
 			"field":     field,
 			"flip":      flip,
 			"copysite":  copySite,

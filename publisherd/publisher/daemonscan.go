@@ -60,8 +60,12 @@ func (l *scanLoop) run(ctx context.Context) error {
 		// Watched first, so that what changes during the scan is noticed.
 		every := l.every
 		if s, err := ReadSource(l.dir, l.name); err == nil {
-			if folder := s.folder(l.dir); folder != "" {
+			deep, alone := s.watched(l.dir)
+			for _, folder := range deep {
 				w.tree(folder)
+			}
+			for _, folder := range alone {
+				w.folder(folder)
 			}
 			every = l.pause(s)
 		}

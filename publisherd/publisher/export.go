@@ -20,7 +20,7 @@ var ErrIncomplete = errors.New("pages cannot be read")
 
 // ExportOptions say what is exported, and where to.
 type ExportOptions struct {
-	Format content.Format
+	Format string // tct, scp, rbt or arc
 	Dir    string // made if it is not there
 	// BaseURL is the URL by which a web server hands Dir out; empty stands for
 	// the source's own.
@@ -37,6 +37,8 @@ type ExportOptions struct {
 	KeepListings bool   // tct: export pages that only list others as well
 
 	ARC ARCOptions
+
+	BurrowOptions // rbt
 }
 
 // An ExportReport tells what an export did. Its JSON form is that of
@@ -58,6 +60,10 @@ type ExportReport struct {
 	Delta    string   `json:"delta,omitempty"`
 	Withheld []string `json:"withheld,omitempty"`
 	Personal []string `json:"personal,omitempty"`
+	// RID is of the manifest that rbt wrote, and Short what it lacks of full
+	// conformance.
+	RID   string `json:"rid,omitempty"`
+	Short string `json:"short_of_full,omitempty"`
 	// Lost says what the conversion loses, with the number of pages that lose it.
 	Lost     map[string]int `json:"lost"`
 	Listings []string       `json:"listings"` // left out: pages that only list others
@@ -82,7 +88,7 @@ type exporter struct {
 // store: it may run beside the daemon.
 func (s Source) Export(ctx context.Context, dir string, o ExportOptions) (ExportReport, error) {
 	x := &exporter{s: s, o: o, report: ExportReport{
-		Collection: s.Name, Format: o.Format.String(), Dir: o.Dir,
+		Collection: s.Name, Format: o.Format, Dir: o.Dir,
 		Lost: map[string]int{}, Listings: []string{}, Skipped: []SkippedItem{},
 	}}
 	if err := x.open(dir); err != nil {
@@ -98,14 +104,16 @@ func (s Source) Export(ctx context.Context, dir string, o ExportOptions) (Export
 	}
 	defer closeReader(x.source)
 	switch o.Format {
-	case content.FormatTCT:
+	case "tct":
 		err = x.tct(ctx)
-	case content.FormatSCP:
+	case "scp":
 		err = x.scp(ctx)
-	case content.FormatARC:
+	case "arc":
 		err = x.arc(ctx)
+	case "rbt":
+		err = x.rbt(ctx)
 	default:
-		err = fmt.Errorf("nothing is exported as %v; say tct, scp or arc", o.Format)
+		err = fmt.Errorf("nothing is exported as %.40q; say tct, scp, rbt or arc", o.Format)
 	}
 	if err != nil {
 		return x.report, fmt.Errorf("export of %s: %w", s.Name, err)
@@ -125,8 +133,14 @@ func (x *exporter) open(dir string) error {
 		}
 		x.o.BaseURL = own + "/"
 	}
-	if x.o.BaseURL == "" {
+	if x.o.BaseURL == "" && x.o.GitRemote == "" {
 		return fmt.Errorf("export of %s: no base URL; say by which URL %s is handed out", x.s.Name, x.o.Dir)
+	}
+	if x.o.Section == "" {
+		x.o.Section = x.s.Name
+	}
+	if x.o.BaseURL == "" {
+		return nil
 	}
 	base, err := content.CanonicalURL(x.o.BaseURL)
 	if err != nil {
@@ -136,9 +150,6 @@ func (x *exporter) open(dir string) error {
 		base += "/"
 	}
 	x.o.BaseURL = base
-	if x.o.Section == "" {
-		x.o.Section = x.s.Name
-	}
 	return nil
 }
 

@@ -54,7 +54,7 @@ func (c *roundTrip) pages(s Source) map[string]content.Page {
 
 func (c *roundTrip) export(format content.Format, out string, at time.Time) ExportReport {
 	c.t.Helper()
-	r, err := c.site.Export(c.t.Context(), c.t.TempDir(), ExportOptions{Format: format, Dir: out, Generated: at, KeepListings: true})
+	r, err := c.site.Export(c.t.Context(), c.t.TempDir(), ExportOptions{Format: format.String(), Dir: out, Generated: at, KeepListings: true})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestAnExportWritesWhatHasChanged(t *testing.T) {
 	} {
 		tt.change()
 		for format, out := range outs {
-			r, err := s.Export(t.Context(), c.dir, ExportOptions{Format: format, Dir: out, Generated: testNow.Add(time.Duration(step) * time.Minute)})
+			r, err := s.Export(t.Context(), c.dir, ExportOptions{Format: format.String(), Dir: out, Generated: testNow.Add(time.Duration(step) * time.Minute)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -209,7 +209,7 @@ func TestAnExportOfWhatCannotBeReadChangesNothing(t *testing.T) {
 	c.write("b.html", "words")
 	s := Source{Name: "docs", Kind: "site", Location: c.dir, BaseURL: exportBase}
 	for _, format := range []content.Format{content.FormatTCT, content.FormatSCP, content.FormatARC} {
-		o := ExportOptions{Format: format, Dir: t.TempDir(), Generated: testNow}
+		o := ExportOptions{Format: format.String(), Dir: t.TempDir(), Generated: testNow}
 		if _, err := s.Export(t.Context(), c.dir, o); err != nil {
 			t.Fatal(err)
 		}

@@ -33,23 +33,6 @@ type fakeAsks struct {
 	deafToEnd bool                     // hangs up at the next end of an answer
 }
 
-// rows are all that is held, or those asked for with their URLs.
-func (f *fakeIndexer) rows(q *oiv1.RangeRequest) *oiv1.IndexerFrame {
-	a := &oiv1.RangeAnswer{Series: q.Series}
-	for url, it := range f.pages {
-		row := &oiv1.StateRow{Hash: it.URLHash[:], Digest: it.Digest[:], Format: uint32(it.Format)}
-		if len(q.Hashes) > 0 {
-			row.Url = url
-		}
-		asked := func(h []byte) bool { return bytes.Equal(h, row.Hash) }
-		if bytes.Compare(row.Hash, q.After) > 0 && (len(q.Hashes) == 0 || slices.ContainsFunc(q.Hashes, asked)) {
-			a.Rows = append(a.Rows, row)
-		}
-	}
-	slices.SortFunc(a.Rows, func(x, y *oiv1.StateRow) int { return bytes.Compare(x.Hash, y.Hash) })
-	return &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_RangeAnswer{RangeAnswer: a}}
-}
-
 // signalled keeps signals, and acknowledges them or hangs up.
 func (f *fakeIndexer) signalled(q *oiv1.Freshness) (*oiv1.IndexerFrame, error) {
 	here := q.JournalEpoch == f.held.JournalEpoch

@@ -19,16 +19,20 @@ import (
 type Source struct {
 	Name string `yaml:"name" json:"name"`
 	// Kind is site (a folder of HTML and Markdown), tct (Collaboration Tunnel),
-	// scp (Site Content Protocol) or arc (ARC sitemap).
+	// scp (Site Content Protocol), rbt (a Rabit burrow) or arc (ARC
+	// sitemap).
 	Kind string `yaml:"kind" json:"kind"`
 	// Location is a folder; for tct, scp and arc also a sitemap or collection
 	// file, or the http or https URL of one. For tct and arc a URL whose path does
 	// not end in .json (arc: or .yaml) is a page that tells where the sitemap is:
-	// that page is asked for anew at each round.
+	// that page is asked for anew at each round. For rbt it is a Git repository,
+	// here or by https, ssh or user@host:path, a folder with a manifest, or the
+	// http or https URL of one.
 	Location string `yaml:"location" json:"location"`
 	// BaseURL is the URL of a site's folder. For all others it may be empty: it
 	// is where the pages are, if that is elsewhere than the location. Of scp,
-	// only the host counts.
+	// only the host counts; of rbt, it stands for the HTTPS root that the
+	// manifest names.
 	BaseURL  string `yaml:"base_url,omitempty" json:"base_url,omitempty"`
 	StripExt bool   `yaml:"strip_ext,omitempty" json:"strip_ext,omitempty"` // site: URLs without .html
 	// SkipClasses and SkipIDs replace a site's default list of class and id
@@ -39,6 +43,7 @@ type Source struct {
 	// Section limits scp to one section; empty takes all.
 	Section string `yaml:"section,omitempty" json:"section,omitempty"`
 
+	Git    `yaml:",inline"`
 	Remote `yaml:",inline"`
 }
 

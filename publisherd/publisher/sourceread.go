@@ -43,7 +43,7 @@ func (s Source) reader(dir, mirror string) (reader, error) {
 }
 
 func (s Source) kind(dir, mirror string) (reader, error) {
-	if err := s.Remote.check(s); err != nil {
+	if err := errors.Join(s.Remote.check(s), s.Git.check(s)); err != nil {
 		return nil, err
 	}
 	switch s.Kind {
@@ -55,10 +55,12 @@ func (s Source) kind(dir, mirror string) (reader, error) {
 		return s.scp(dir, mirror)
 	case "arc":
 		return s.arc(dir, mirror)
+	case "rbt":
+		return s.rbt(dir, mirror)
 	case "":
 		return nil, errors.New("no kind")
 	}
-	return nil, fmt.Errorf("kind %.40q is not known; this edition reads: site, tct, scp, arc", s.Kind)
+	return nil, fmt.Errorf("kind %.40q is not known; this edition reads: site, tct, scp, rbt, arc", s.Kind)
 }
 
 // path is where a local source is.

@@ -61,7 +61,7 @@ func (s Source) isAfar() bool { return (s.Kind == "tct" || s.Kind == "arc") && s
 // isRemote reports whether the location is on a server.
 func (s Source) isRemote() bool {
 	scheme, _, ok := strings.Cut(s.Location, "://")
-	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
+	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")) || s.isGit()
 }
 
 // origin is that of the location.
@@ -81,7 +81,7 @@ func (r *Remote) check(s Source) error {
 	case !s.isRemote() && said:
 		return errors.New("origins, credentials, an interval, a rate and robots.txt concern a location that is a URL, and this one is not")
 	case s.isRemote() && s.Kind == "site":
-		return errors.New("a site is a folder; of a server, this edition reads: tct, scp, arc")
+		return errors.New("a site is a folder; of a server, this edition reads: tct, scp, rbt, arc")
 	case r.CredentialsFile != "" && r.CredentialsEnv != "":
 		return errors.New("credentials are in a file or in the environment, not in both")
 	case !(r.Rate >= 0 && r.Rate <= maxRate):
@@ -105,26 +105,42 @@ func (r *Remote) interval() (time.Duration, error) {
 
 // client makes the client of a source on a server.
 func (s Source) client(dir string) (*fetch.Client, error) {
-	own, err := s.origin()
+	c, err := s.clientConfig(dir)
 	if err != nil {
 		return nil, err
 	}
-	c := fetch.Config{UserAgent: agent, Allowed: s.AllowOrigins, Rate: s.Rate}
+	return fetch.New(c)
+}
+
+func (s Source) clientConfig(dir string) (c fetch.Config, err error) {
+	c = fetch.Config{UserAgent: agent, Rate: s.Rate}
+	for _, o := range s.AllowOrigins {
+		if !strings.HasPrefix(o, "ssh://") { // that of another client
+			c.Allowed = append(c.Allowed, o)
+		}
+	}
+	own, err := s.origin()
+	if err != nil && s.isGit() && !strings.HasPrefix(s.Location, "http") {
+		return c, nil
+	}
+	if err != nil {
+		return c, err
+	}
 	if isThisMachine(own) {
 		c.Allowed = append([]string{own}, c.Allowed...)
 	}
 	text, err := s.secret(dir)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
 	if text != "" {
 		credential, err := fetch.ParseCredential(text)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.secretPlace(), err)
+			return c, fmt.Errorf("%s: %w", s.secretPlace(), err)
 		}
 		c.Credentials = map[string]fetch.Credential{own: credential}
 	}
-	return fetch.New(c)
+	return c, nil
 }
 
 // isThisMachine reports whether an origin names this machine.

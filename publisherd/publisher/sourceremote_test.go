@@ -94,7 +94,7 @@ func (c *webCase) export() ExportReport {
 	s := Source{Name: "from", Kind: "site", Location: c.dir, BaseURL: c.server.URL + "/", StripExt: true}
 	c.exports++
 	r, err := s.Export(c.t.Context(), c.dir, ExportOptions{
-		Format: c.format, Dir: c.out, Section: "docs", Generated: time.Now().Add(time.Duration(c.exports-1) * time.Second),
+		Format: c.format.String(), Dir: c.out, Section: "docs", Generated: time.Now().Add(time.Duration(c.exports-1) * time.Second),
 	})
 	if err != nil {
 		c.t.Fatal(err)
