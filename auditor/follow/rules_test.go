@@ -35,7 +35,7 @@ func judged(t *testing.T, s *stage.Stage, l *zoo.Log, dir string, now time.Time,
 func TestEntriesThatBreakARuleAreAlertedOf(t *testing.T) {
 	s, stranger := stage.New(t, 1), stage.New(t, 2).Indexer
 	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
-	if r := judged(t, s, zoo.Honest(t, s.Indexer, now, zoo.Lie{}), t.TempDir(), now, nil); !r.OK() || r.Verified != 21 {
+	if r := judged(t, s, zoo.Honest(t, s.Indexer, now, zoo.Lie{}), t.TempDir(), now, nil); !r.OK() || r.Verified != 25 {
 		t.Fatalf("the honest log: %+v", r)
 	}
 	seen := 0
@@ -102,7 +102,7 @@ func TestRulesHoldAcrossRounds(t *testing.T) {
 		}
 		r := judged(t, s, zoo.Honest(t, s.Indexer, now, lie), dir, now, nil)
 		broken := slices.ContainsFunc(r.Violations, func(v Violation) bool { return v.Rule == BrokenRule && strings.Contains(v.Detail, "revoked") })
-		if broken != tt.broken || r.Verified != 22 {
+		if broken != tt.broken || r.Verified != 26 {
 			t.Errorf("without %s: %+v", tt.name, r)
 		}
 	}
