@@ -87,6 +87,19 @@ func (r *Reader) Number(name string) uint64 {
 	if !r.must(name) {
 		return 0
 	}
+	return r.digits()
+}
+
+// OptionalNumber reads an integer that may be absent, which stands for 0.
+func (r *Reader) OptionalNumber(name string) (n uint64) {
+	if r.at(name) {
+		n = r.digits()
+		r.bad = r.bad || n == 0
+	}
+	return n
+}
+
+func (r *Reader) digits() uint64 {
 	n, i := uint64(0), 0
 	for ; i < len(r.rest) && i < 17 && r.rest[i] >= '0' && r.rest[i] <= '9'; i++ {
 		n = n*10 + uint64(r.rest[i]-'0')

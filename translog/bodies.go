@@ -172,6 +172,7 @@ func (e *Entry) ReadBody(body []byte) bool {
 	}
 	r.Within("objects", func(r *envelope.Reader) { got.Objects = Set{Count: r.Number("count"), Root: r.Hash("root")} })
 	got.PolicyHash, got.Profile, got.Purposes = r.Hash("policy_hash"), r.Text("profile"), r.Texts("purposes")
+	got.Request = r.OptionalNumber("request")
 	got.RevocationID, got.ScopeHash, got.State = r.OptionalHash("revocation_id"), r.Hash("scope_hash"), r.Hash("state")
 	got.Status, got.Through = Status(r.Text("status")), r.Number("through")
 	if !r.Done() {

@@ -26,7 +26,11 @@ func (c *Checker) Judge(o *envelope.Object, e *translog.Entry, now time.Time) []
 	if o.IssuedAt.After(now.Add(envelope.Skew)) {
 		c.broke(o.Sequence, Future, "it was issued at %s, and it is %s", envelope.At(o.IssuedAt), envelope.At(now))
 	}
-	if f := set(e); f != nil {
+	f := members(e)
+	if f == nil {
+		f = set(e)
+	}
+	if f != nil {
 		c.broke(o.Sequence, Rule(f.Rule), "%v", f.Err)
 	}
 	c.Take(o, e)

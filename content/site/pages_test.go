@@ -37,7 +37,7 @@ func TestKnownPagesAreOnlyNamed(t *testing.T) {
 	if err != nil || len(second) != 2 {
 		t.Fatalf("%d pages, %v", len(second), err)
 	}
-	want := content.Page{URL: base + "a.html", Location: "a.html", SourceHash: first[0].SourceHash, Unchanged: true}
+	want := content.Page{URL: base + "a.html", Location: "a.html", SourceHash: first[0].SourceHash, Unchanged: true, Stamp: first[0].Stamp}
 	if !reflect.DeepEqual(second[0], want) {
 		t.Errorf("unchanged: %+v, want %+v", second[0], want)
 	}
