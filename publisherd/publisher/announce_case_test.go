@@ -173,7 +173,7 @@ func TestTheFirstFramesHaveTheseFields(t *testing.T) {
 		want    []string
 	}{
 		{(*oiv1.Hello)(nil), []string{"features", "note", "versions"}},
-		{(*oiv1.Announce)(nil), []string{"announcement", "feeds", "grants", "policies", "secrets"}},
+		{(*oiv1.Announce)(nil), []string{"announcement", "feeds", "grants", "packed", "policies", "secrets"}},
 		{(*oiv1.SeriesSecret)(nil), []string{"collection", "leaf_key", "relationship", "series"}},
 	} {
 		descriptor := tt.message.ProtoReflect().Descriptor()

@@ -32,7 +32,7 @@ type letter struct {
 	Since    envelope.Time `json:"since"`
 }
 
-func letterKey(series string, h [32]byte) []byte { return rowKey('A', series, 'd', h[:]) }
+func letterKey(series string, h [32]byte) []byte { return rowKey('A', series, 'f', h[:]) }
 
 // lettersOfDraft bounds how many of them one draft brings.
 const lettersOfDraft = 4096
@@ -122,7 +122,7 @@ type RefusedStatus struct {
 
 // letters yields the dead letters of an agreement, one at a time.
 func (a agreement) letters(r durable.Reader, yield func(DeadLetter) error) error {
-	lo := rowKey('A', a.rel.Series, 'd')
+	lo := rowKey('A', a.rel.Series, 'f')
 	for kv, err := range r.Scan(lo, durable.PrefixEnd(lo)) {
 		if err != nil {
 			return err

@@ -23,6 +23,11 @@ import (
 //	A series 00 'n'         the number of receipts, and the last
 //	A series 00 'd' rev h   where a page stands in the deletion after a revocation
 //	A series 00 'e' rev     the leaves of that deletion
+//	A series 00 'f' h       a page that is not delivered: its dead letter
+//	A series 00 'a'         how many pages were signalled and asked for
+//	A series 00 'q'         when the indexer was last asked to show pages
+//	A series 00 'k' h       a payload that was acknowledged, as a base of patches
+//	A series 00 'K'         what those weigh together
 //	A series 00 'x'         the last alert about the end of its grant
 //	R receipt               stored answer
 //	E receipt n             leaves of the answer's n-th set

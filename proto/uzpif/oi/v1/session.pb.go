@@ -1742,350 +1742,6 @@ func (x *Acknowledged) GetNote() []byte {
 	return nil
 }
 
-// RangeRequest asks for rows of the indexer's state of a series: those behind
-// after, or, if hashes are named, those with their URLs.
-type RangeRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Series string                 `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`
-	// after is a SHA-256 of a URL; empty begins at the first row.
-	After []byte `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
-	// hashes are at most 1024 SHA-256 of URLs.
-	Hashes [][]byte `protobuf:"bytes,3,rep,name=hashes,proto3" json:"hashes,omitempty"`
-	// prefixes are at most 192 places in the state tree, as lower-case hex digits,
-	// one for each nibble; "" is all of it.
-	Prefixes      []string `protobuf:"bytes,4,rep,name=prefixes,proto3" json:"prefixes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RangeRequest) Reset() {
-	*x = RangeRequest{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RangeRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RangeRequest) ProtoMessage() {}
-
-func (x *RangeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RangeRequest.ProtoReflect.Descriptor instead.
-func (*RangeRequest) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{16}
-}
-
-func (x *RangeRequest) GetSeries() string {
-	if x != nil {
-		return x.Series
-	}
-	return ""
-}
-
-func (x *RangeRequest) GetAfter() []byte {
-	if x != nil {
-		return x.After
-	}
-	return nil
-}
-
-func (x *RangeRequest) GetHashes() [][]byte {
-	if x != nil {
-		return x.Hashes
-	}
-	return nil
-}
-
-func (x *RangeRequest) GetPrefixes() []string {
-	if x != nil {
-		return x.Prefixes
-	}
-	return nil
-}
-
-// RangeAnswer holds rows by ascending hash, at most 256 KiB of them.
-type RangeAnswer struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Series string                 `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`
-	Rows   []*StateRow            `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
-	// more is set when rows follow behind the last one.
-	More bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
-	// subtrees answer prefixes, one each: 01 and the row of a node, mask(2) and for
-	// each bit set, lowest first, count(8) hash(32); or 00 and up to 16 leaves of
-	// h(32) digest(32) format(1), by ascending h.
-	Subtrees      [][]byte `protobuf:"bytes,4,rep,name=subtrees,proto3" json:"subtrees,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RangeAnswer) Reset() {
-	*x = RangeAnswer{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RangeAnswer) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RangeAnswer) ProtoMessage() {}
-
-func (x *RangeAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RangeAnswer.ProtoReflect.Descriptor instead.
-func (*RangeAnswer) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{17}
-}
-
-func (x *RangeAnswer) GetSeries() string {
-	if x != nil {
-		return x.Series
-	}
-	return ""
-}
-
-func (x *RangeAnswer) GetRows() []*StateRow {
-	if x != nil {
-		return x.Rows
-	}
-	return nil
-}
-
-func (x *RangeAnswer) GetMore() bool {
-	if x != nil {
-		return x.More
-	}
-	return false
-}
-
-func (x *RangeAnswer) GetSubtrees() [][]byte {
-	if x != nil {
-		return x.Subtrees
-	}
-	return nil
-}
-
-// StateRow is one page of the indexer's state.
-type StateRow struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Hash   []byte                 `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
-	Digest []byte                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
-	Format uint32                 `protobuf:"varint,3,opt,name=format,proto3" json:"format,omitempty"`
-	// url is set only where hashes were asked for.
-	Url           string `protobuf:"bytes,4,opt,name=url,proto3" json:"url,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StateRow) Reset() {
-	*x = StateRow{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[18]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StateRow) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StateRow) ProtoMessage() {}
-
-func (x *StateRow) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[18]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StateRow.ProtoReflect.Descriptor instead.
-func (*StateRow) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{18}
-}
-
-func (x *StateRow) GetHash() []byte {
-	if x != nil {
-		return x.Hash
-	}
-	return nil
-}
-
-func (x *StateRow) GetDigest() []byte {
-	if x != nil {
-		return x.Digest
-	}
-	return nil
-}
-
-func (x *StateRow) GetFormat() uint32 {
-	if x != nil {
-		return x.Format
-	}
-	return 0
-}
-
-func (x *StateRow) GetUrl() string {
-	if x != nil {
-		return x.Url
-	}
-	return ""
-}
-
-// Probe asks the indexer to show that it holds the payload of a page, without
-// sending it. There are at most 8 in a session.
-type Probe struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Series string                 `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`
-	Url    string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
-	// nonce is 32 fresh octets.
-	Nonce         []byte `protobuf:"bytes,3,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Probe) Reset() {
-	*x = Probe{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Probe) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Probe) ProtoMessage() {}
-
-func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Probe.ProtoReflect.Descriptor instead.
-func (*Probe) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{19}
-}
-
-func (x *Probe) GetSeries() string {
-	if x != nil {
-		return x.Series
-	}
-	return ""
-}
-
-func (x *Probe) GetUrl() string {
-	if x != nil {
-		return x.Url
-	}
-	return ""
-}
-
-func (x *Probe) GetNonce() []byte {
-	if x != nil {
-		return x.Nonce
-	}
-	return nil
-}
-
-// ProbeAnswer answers a Probe.
-type ProbeAnswer struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// nonce is that of the probe.
-	Nonce []byte `protobuf:"bytes,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	// proof is SHA-256("uzpif-oi/probe/v1" 00 nonce payload); empty if refused.
-	Proof []byte `protobuf:"bytes,2,opt,name=proof,proto3" json:"proof,omitempty"`
-	// refused tells why there is none: "not-held" for a payload that is not here.
-	Refused       string `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ProbeAnswer) Reset() {
-	*x = ProbeAnswer{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ProbeAnswer) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ProbeAnswer) ProtoMessage() {}
-
-func (x *ProbeAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ProbeAnswer.ProtoReflect.Descriptor instead.
-func (*ProbeAnswer) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{20}
-}
-
-func (x *ProbeAnswer) GetNonce() []byte {
-	if x != nil {
-		return x.Nonce
-	}
-	return nil
-}
-
-func (x *ProbeAnswer) GetProof() []byte {
-	if x != nil {
-		return x.Proof
-	}
-	return nil
-}
-
-func (x *ProbeAnswer) GetRefused() string {
-	if x != nil {
-		return x.Refused
-	}
-	return ""
-}
-
 // Batch begins one batch: the signed manifest, and how long the frame is that
 // follows in Chunks.
 type Batch struct {
@@ -2120,7 +1776,7 @@ type Batch struct {
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[21]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2132,7 +1788,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[21]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2145,7 +1801,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{21}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Batch) GetSeries() string {
@@ -2223,7 +1879,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[22]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2235,7 +1891,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[22]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2248,7 +1904,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{22}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Chunk) GetData() []byte {
@@ -2275,7 +1931,7 @@ type Items struct {
 
 func (x *Items) Reset() {
 	*x = Items{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[23]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +1943,7 @@ func (x *Items) String() string {
 func (*Items) ProtoMessage() {}
 
 func (x *Items) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[23]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,7 +1956,7 @@ func (x *Items) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Items.ProtoReflect.Descriptor instead.
 func (*Items) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{23}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Items) GetItems() []*Item {
@@ -2340,7 +1996,7 @@ type Item struct {
 
 func (x *Item) Reset() {
 	*x = Item{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[24]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2352,7 +2008,7 @@ func (x *Item) String() string {
 func (*Item) ProtoMessage() {}
 
 func (x *Item) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[24]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2365,7 +2021,7 @@ func (x *Item) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Item.ProtoReflect.Descriptor instead.
 func (*Item) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{24}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Item) GetOp() Op {
@@ -2448,7 +2104,7 @@ type FreshnessAck struct {
 
 func (x *FreshnessAck) Reset() {
 	*x = FreshnessAck{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[25]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2460,7 +2116,7 @@ func (x *FreshnessAck) String() string {
 func (*FreshnessAck) ProtoMessage() {}
 
 func (x *FreshnessAck) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[25]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2473,7 +2129,7 @@ func (x *FreshnessAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreshnessAck.ProtoReflect.Descriptor instead.
 func (*FreshnessAck) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{25}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FreshnessAck) GetSeries() string {
@@ -2526,7 +2182,7 @@ type ContentAnswer struct {
 
 func (x *ContentAnswer) Reset() {
 	*x = ContentAnswer{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[26]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2538,7 +2194,7 @@ func (x *ContentAnswer) String() string {
 func (*ContentAnswer) ProtoMessage() {}
 
 func (x *ContentAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[26]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2551,7 +2207,7 @@ func (x *ContentAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentAnswer.ProtoReflect.Descriptor instead.
 func (*ContentAnswer) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{26}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ContentAnswer) GetSeries() string {
@@ -2593,7 +2249,7 @@ type ReceiptRequest struct {
 
 func (x *ReceiptRequest) Reset() {
 	*x = ReceiptRequest{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[27]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2605,7 +2261,7 @@ func (x *ReceiptRequest) String() string {
 func (*ReceiptRequest) ProtoMessage() {}
 
 func (x *ReceiptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[27]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2618,7 +2274,7 @@ func (x *ReceiptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiptRequest.ProtoReflect.Descriptor instead.
 func (*ReceiptRequest) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{27}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReceiptRequest) GetSeries() string {
@@ -2653,7 +2309,7 @@ type BatchResult struct {
 
 func (x *BatchResult) Reset() {
 	*x = BatchResult{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[28]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2665,7 +2321,7 @@ func (x *BatchResult) String() string {
 func (*BatchResult) ProtoMessage() {}
 
 func (x *BatchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[28]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2678,7 +2334,7 @@ func (x *BatchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchResult.ProtoReflect.Descriptor instead.
 func (*BatchResult) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{28}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *BatchResult) GetSeries() string {
@@ -2734,7 +2390,7 @@ type Committed struct {
 
 func (x *Committed) Reset() {
 	*x = Committed{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[29]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2746,7 +2402,7 @@ func (x *Committed) String() string {
 func (*Committed) ProtoMessage() {}
 
 func (x *Committed) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[29]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2759,7 +2415,7 @@ func (x *Committed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Committed.ProtoReflect.Descriptor instead.
 func (*Committed) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{29}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Committed) GetReceipt() []byte {
@@ -2821,7 +2477,7 @@ type Path struct {
 
 func (x *Path) Reset() {
 	*x = Path{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[30]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2833,7 +2489,7 @@ func (x *Path) String() string {
 func (*Path) ProtoMessage() {}
 
 func (x *Path) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[30]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2846,7 +2502,7 @@ func (x *Path) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Path.ProtoReflect.Descriptor instead.
 func (*Path) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{30}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Path) GetHashes() [][]byte {
@@ -2868,7 +2524,7 @@ type ItemRefusal struct {
 
 func (x *ItemRefusal) Reset() {
 	*x = ItemRefusal{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[31]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2880,7 +2536,7 @@ func (x *ItemRefusal) String() string {
 func (*ItemRefusal) ProtoMessage() {}
 
 func (x *ItemRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[31]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2893,7 +2549,7 @@ func (x *ItemRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemRefusal.ProtoReflect.Descriptor instead.
 func (*ItemRefusal) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{31}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ItemRefusal) GetItem() uint32 {
@@ -2927,7 +2583,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[32]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2939,7 +2595,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[32]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2952,7 +2608,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{32}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Heartbeat) GetTime() int64 {
@@ -2975,7 +2631,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[33]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2987,7 +2643,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[33]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3000,7 +2656,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{33}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Credit) GetOctets() uint64 {
@@ -3020,7 +2676,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[34]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3032,7 +2688,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[34]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3045,7 +2701,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{34}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Drain) GetComeBackMs() uint32 {
@@ -3069,7 +2725,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[35]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3081,7 +2737,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[35]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3094,7 +2750,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{35}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Fault) GetReason() string {
@@ -3129,7 +2785,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[36]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3141,7 +2797,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[36]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3154,7 +2810,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{36}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *StatusRequest) GetSeries() string {
@@ -3174,7 +2830,7 @@ type RelationshipStatus struct {
 
 func (x *RelationshipStatus) Reset() {
 	*x = RelationshipStatus{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[37]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3186,7 +2842,7 @@ func (x *RelationshipStatus) String() string {
 func (*RelationshipStatus) ProtoMessage() {}
 
 func (x *RelationshipStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[37]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3199,7 +2855,7 @@ func (x *RelationshipStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelationshipStatus.ProtoReflect.Descriptor instead.
 func (*RelationshipStatus) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{37}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RelationshipStatus) GetHolders() []*Holder {
@@ -3234,7 +2890,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[38]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3246,7 +2902,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_uzpif_oi_v1_session_proto_msgTypes[38]
+	mi := &file_uzpif_oi_v1_session_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3259,7 +2915,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{38}
+	return file_uzpif_oi_v1_session_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Holder) GetSeries() string {
@@ -3329,7 +2985,7 @@ var File_uzpif_oi_v1_session_proto protoreflect.FileDescriptor
 
 const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x19uzpif/oi/v1/session.proto\x12\vuzpif.oi.v1\x1a\x1buzpif/oi/v1/freshness.proto\"\xd5\x05\n" +
+	"\x19uzpif/oi/v1/session.proto\x12\vuzpif.oi.v1\x1a\x1buzpif/oi/v1/freshness.proto\x1a\x17uzpif/oi/v1/state.proto\"\xd5\x05\n" +
 	"\x0ePublisherFrame\x12*\n" +
 	"\x05hello\x18\x01 \x01(\v2\x12.uzpif.oi.v1.HelloH\x00R\x05hello\x123\n" +
 	"\bannounce\x18\x02 \x01(\v2\x15.uzpif.oi.v1.AnnounceH\x00R\bannounce\x12F\n" +
@@ -3457,30 +3113,7 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\x05 \x01(\fR\n" +
 	"checkpoint\x12\x12\n" +
-	"\x04note\x18\x06 \x01(\fR\x04note\"p\n" +
-	"\fRangeRequest\x12\x16\n" +
-	"\x06series\x18\x01 \x01(\tR\x06series\x12\x14\n" +
-	"\x05after\x18\x02 \x01(\fR\x05after\x12\x16\n" +
-	"\x06hashes\x18\x03 \x03(\fR\x06hashes\x12\x1a\n" +
-	"\bprefixes\x18\x04 \x03(\tR\bprefixes\"\x80\x01\n" +
-	"\vRangeAnswer\x12\x16\n" +
-	"\x06series\x18\x01 \x01(\tR\x06series\x12)\n" +
-	"\x04rows\x18\x02 \x03(\v2\x15.uzpif.oi.v1.StateRowR\x04rows\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more\x12\x1a\n" +
-	"\bsubtrees\x18\x04 \x03(\fR\bsubtrees\"`\n" +
-	"\bStateRow\x12\x12\n" +
-	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x16\n" +
-	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x16\n" +
-	"\x06format\x18\x03 \x01(\rR\x06format\x12\x10\n" +
-	"\x03url\x18\x04 \x01(\tR\x03url\"G\n" +
-	"\x05Probe\x12\x16\n" +
-	"\x06series\x18\x01 \x01(\tR\x06series\x12\x10\n" +
-	"\x03url\x18\x02 \x01(\tR\x03url\x12\x14\n" +
-	"\x05nonce\x18\x03 \x01(\fR\x05nonce\"S\n" +
-	"\vProbeAnswer\x12\x14\n" +
-	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x14\n" +
-	"\x05proof\x18\x02 \x01(\fR\x05proof\x12\x18\n" +
-	"\arefused\x18\x03 \x01(\tR\arefused\"\x9f\x02\n" +
+	"\x04note\x18\x06 \x01(\fR\x04note\"\x9f\x02\n" +
 	"\x05Batch\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x1a\n" +
 	"\bmanifest\x18\x02 \x01(\fR\bmanifest\x12\x1f\n" +
@@ -3602,7 +3235,7 @@ func file_uzpif_oi_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_uzpif_oi_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_uzpif_oi_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_uzpif_oi_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_uzpif_oi_v1_session_proto_goTypes = []any{
 	(Op)(0),                    // 0: uzpif.oi.v1.Op
 	(Decision)(0),              // 1: uzpif.oi.v1.Decision
@@ -3622,61 +3255,60 @@ var file_uzpif_oi_v1_session_proto_goTypes = []any{
 	(*Rebind)(nil),             // 15: uzpif.oi.v1.Rebind
 	(*Acknowledgements)(nil),   // 16: uzpif.oi.v1.Acknowledgements
 	(*Acknowledged)(nil),       // 17: uzpif.oi.v1.Acknowledged
-	(*RangeRequest)(nil),       // 18: uzpif.oi.v1.RangeRequest
-	(*RangeAnswer)(nil),        // 19: uzpif.oi.v1.RangeAnswer
-	(*StateRow)(nil),           // 20: uzpif.oi.v1.StateRow
-	(*Probe)(nil),              // 21: uzpif.oi.v1.Probe
-	(*ProbeAnswer)(nil),        // 22: uzpif.oi.v1.ProbeAnswer
-	(*Batch)(nil),              // 23: uzpif.oi.v1.Batch
-	(*Chunk)(nil),              // 24: uzpif.oi.v1.Chunk
-	(*Items)(nil),              // 25: uzpif.oi.v1.Items
-	(*Item)(nil),               // 26: uzpif.oi.v1.Item
-	(*FreshnessAck)(nil),       // 27: uzpif.oi.v1.FreshnessAck
-	(*ContentAnswer)(nil),      // 28: uzpif.oi.v1.ContentAnswer
-	(*ReceiptRequest)(nil),     // 29: uzpif.oi.v1.ReceiptRequest
-	(*BatchResult)(nil),        // 30: uzpif.oi.v1.BatchResult
-	(*Committed)(nil),          // 31: uzpif.oi.v1.Committed
-	(*Path)(nil),               // 32: uzpif.oi.v1.Path
-	(*ItemRefusal)(nil),        // 33: uzpif.oi.v1.ItemRefusal
-	(*Heartbeat)(nil),          // 34: uzpif.oi.v1.Heartbeat
-	(*Credit)(nil),             // 35: uzpif.oi.v1.Credit
-	(*Drain)(nil),              // 36: uzpif.oi.v1.Drain
-	(*Fault)(nil),              // 37: uzpif.oi.v1.Fault
-	(*StatusRequest)(nil),      // 38: uzpif.oi.v1.StatusRequest
-	(*RelationshipStatus)(nil), // 39: uzpif.oi.v1.RelationshipStatus
-	(*Holder)(nil),             // 40: uzpif.oi.v1.Holder
-	(*Freshness)(nil),          // 41: uzpif.oi.v1.Freshness
-	(*ContentRequest)(nil),     // 42: uzpif.oi.v1.ContentRequest
-	(*ContentCancel)(nil),      // 43: uzpif.oi.v1.ContentCancel
-	(*ContentRefusal)(nil),     // 44: uzpif.oi.v1.ContentRefusal
+	(*Batch)(nil),              // 18: uzpif.oi.v1.Batch
+	(*Chunk)(nil),              // 19: uzpif.oi.v1.Chunk
+	(*Items)(nil),              // 20: uzpif.oi.v1.Items
+	(*Item)(nil),               // 21: uzpif.oi.v1.Item
+	(*FreshnessAck)(nil),       // 22: uzpif.oi.v1.FreshnessAck
+	(*ContentAnswer)(nil),      // 23: uzpif.oi.v1.ContentAnswer
+	(*ReceiptRequest)(nil),     // 24: uzpif.oi.v1.ReceiptRequest
+	(*BatchResult)(nil),        // 25: uzpif.oi.v1.BatchResult
+	(*Committed)(nil),          // 26: uzpif.oi.v1.Committed
+	(*Path)(nil),               // 27: uzpif.oi.v1.Path
+	(*ItemRefusal)(nil),        // 28: uzpif.oi.v1.ItemRefusal
+	(*Heartbeat)(nil),          // 29: uzpif.oi.v1.Heartbeat
+	(*Credit)(nil),             // 30: uzpif.oi.v1.Credit
+	(*Drain)(nil),              // 31: uzpif.oi.v1.Drain
+	(*Fault)(nil),              // 32: uzpif.oi.v1.Fault
+	(*StatusRequest)(nil),      // 33: uzpif.oi.v1.StatusRequest
+	(*RelationshipStatus)(nil), // 34: uzpif.oi.v1.RelationshipStatus
+	(*Holder)(nil),             // 35: uzpif.oi.v1.Holder
+	(*RangeRequest)(nil),       // 36: uzpif.oi.v1.RangeRequest
+	(*Probe)(nil),              // 37: uzpif.oi.v1.Probe
+	(*Freshness)(nil),          // 38: uzpif.oi.v1.Freshness
+	(*RangeAnswer)(nil),        // 39: uzpif.oi.v1.RangeAnswer
+	(*ProbeAnswer)(nil),        // 40: uzpif.oi.v1.ProbeAnswer
+	(*ContentRequest)(nil),     // 41: uzpif.oi.v1.ContentRequest
+	(*ContentCancel)(nil),      // 42: uzpif.oi.v1.ContentCancel
+	(*ContentRefusal)(nil),     // 43: uzpif.oi.v1.ContentRefusal
 }
 var file_uzpif_oi_v1_session_proto_depIdxs = []int32{
 	5,  // 0: uzpif.oi.v1.PublisherFrame.hello:type_name -> uzpif.oi.v1.Hello
 	10, // 1: uzpif.oi.v1.PublisherFrame.announce:type_name -> uzpif.oi.v1.Announce
-	29, // 2: uzpif.oi.v1.PublisherFrame.receipt_request:type_name -> uzpif.oi.v1.ReceiptRequest
-	23, // 3: uzpif.oi.v1.PublisherFrame.batch:type_name -> uzpif.oi.v1.Batch
-	24, // 4: uzpif.oi.v1.PublisherFrame.chunk:type_name -> uzpif.oi.v1.Chunk
-	34, // 5: uzpif.oi.v1.PublisherFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
-	37, // 6: uzpif.oi.v1.PublisherFrame.fault:type_name -> uzpif.oi.v1.Fault
+	24, // 2: uzpif.oi.v1.PublisherFrame.receipt_request:type_name -> uzpif.oi.v1.ReceiptRequest
+	18, // 3: uzpif.oi.v1.PublisherFrame.batch:type_name -> uzpif.oi.v1.Batch
+	19, // 4: uzpif.oi.v1.PublisherFrame.chunk:type_name -> uzpif.oi.v1.Chunk
+	29, // 5: uzpif.oi.v1.PublisherFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
+	32, // 6: uzpif.oi.v1.PublisherFrame.fault:type_name -> uzpif.oi.v1.Fault
 	15, // 7: uzpif.oi.v1.PublisherFrame.rebind:type_name -> uzpif.oi.v1.Rebind
 	4,  // 8: uzpif.oi.v1.PublisherFrame.revocation:type_name -> uzpif.oi.v1.SignedObject
-	18, // 9: uzpif.oi.v1.PublisherFrame.range_request:type_name -> uzpif.oi.v1.RangeRequest
-	21, // 10: uzpif.oi.v1.PublisherFrame.probe:type_name -> uzpif.oi.v1.Probe
-	41, // 11: uzpif.oi.v1.PublisherFrame.freshness:type_name -> uzpif.oi.v1.Freshness
-	28, // 12: uzpif.oi.v1.PublisherFrame.content_answer:type_name -> uzpif.oi.v1.ContentAnswer
+	36, // 9: uzpif.oi.v1.PublisherFrame.range_request:type_name -> uzpif.oi.v1.RangeRequest
+	37, // 10: uzpif.oi.v1.PublisherFrame.probe:type_name -> uzpif.oi.v1.Probe
+	38, // 11: uzpif.oi.v1.PublisherFrame.freshness:type_name -> uzpif.oi.v1.Freshness
+	23, // 12: uzpif.oi.v1.PublisherFrame.content_answer:type_name -> uzpif.oi.v1.ContentAnswer
 	6,  // 13: uzpif.oi.v1.IndexerFrame.welcome:type_name -> uzpif.oi.v1.Welcome
 	12, // 14: uzpif.oi.v1.IndexerFrame.announce_result:type_name -> uzpif.oi.v1.AnnounceResult
-	30, // 15: uzpif.oi.v1.IndexerFrame.batch_result:type_name -> uzpif.oi.v1.BatchResult
-	34, // 16: uzpif.oi.v1.IndexerFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
-	36, // 17: uzpif.oi.v1.IndexerFrame.drain:type_name -> uzpif.oi.v1.Drain
-	37, // 18: uzpif.oi.v1.IndexerFrame.fault:type_name -> uzpif.oi.v1.Fault
+	25, // 15: uzpif.oi.v1.IndexerFrame.batch_result:type_name -> uzpif.oi.v1.BatchResult
+	29, // 16: uzpif.oi.v1.IndexerFrame.heartbeat:type_name -> uzpif.oi.v1.Heartbeat
+	31, // 17: uzpif.oi.v1.IndexerFrame.drain:type_name -> uzpif.oi.v1.Drain
+	32, // 18: uzpif.oi.v1.IndexerFrame.fault:type_name -> uzpif.oi.v1.Fault
 	16, // 19: uzpif.oi.v1.IndexerFrame.acknowledgements:type_name -> uzpif.oi.v1.Acknowledgements
-	19, // 20: uzpif.oi.v1.IndexerFrame.range_answer:type_name -> uzpif.oi.v1.RangeAnswer
-	22, // 21: uzpif.oi.v1.IndexerFrame.probe_answer:type_name -> uzpif.oi.v1.ProbeAnswer
-	27, // 22: uzpif.oi.v1.IndexerFrame.freshness_ack:type_name -> uzpif.oi.v1.FreshnessAck
-	42, // 23: uzpif.oi.v1.IndexerFrame.content_request:type_name -> uzpif.oi.v1.ContentRequest
-	43, // 24: uzpif.oi.v1.IndexerFrame.content_cancel:type_name -> uzpif.oi.v1.ContentCancel
-	35, // 25: uzpif.oi.v1.IndexerFrame.credit:type_name -> uzpif.oi.v1.Credit
+	39, // 20: uzpif.oi.v1.IndexerFrame.range_answer:type_name -> uzpif.oi.v1.RangeAnswer
+	40, // 21: uzpif.oi.v1.IndexerFrame.probe_answer:type_name -> uzpif.oi.v1.ProbeAnswer
+	22, // 22: uzpif.oi.v1.IndexerFrame.freshness_ack:type_name -> uzpif.oi.v1.FreshnessAck
+	41, // 23: uzpif.oi.v1.IndexerFrame.content_request:type_name -> uzpif.oi.v1.ContentRequest
+	42, // 24: uzpif.oi.v1.IndexerFrame.content_cancel:type_name -> uzpif.oi.v1.ContentCancel
+	30, // 25: uzpif.oi.v1.IndexerFrame.credit:type_name -> uzpif.oi.v1.Credit
 	7,  // 26: uzpif.oi.v1.Welcome.limits:type_name -> uzpif.oi.v1.Limits
 	8,  // 27: uzpif.oi.v1.Welcome.series:type_name -> uzpif.oi.v1.SeriesSeen
 	9,  // 28: uzpif.oi.v1.SeriesSeen.grant:type_name -> uzpif.oi.v1.Position
@@ -3685,32 +3317,31 @@ var file_uzpif_oi_v1_session_proto_depIdxs = []int32{
 	11, // 31: uzpif.oi.v1.Announce.secrets:type_name -> uzpif.oi.v1.SeriesSecret
 	13, // 32: uzpif.oi.v1.AnnounceResult.refusals:type_name -> uzpif.oi.v1.Refusal
 	14, // 33: uzpif.oi.v1.AnnounceResult.collections:type_name -> uzpif.oi.v1.CollectionState
-	37, // 34: uzpif.oi.v1.Acknowledgements.refused:type_name -> uzpif.oi.v1.Fault
+	32, // 34: uzpif.oi.v1.Acknowledgements.refused:type_name -> uzpif.oi.v1.Fault
 	17, // 35: uzpif.oi.v1.Acknowledgements.acknowledged:type_name -> uzpif.oi.v1.Acknowledged
-	32, // 36: uzpif.oi.v1.Acknowledged.inclusion:type_name -> uzpif.oi.v1.Path
-	20, // 37: uzpif.oi.v1.RangeAnswer.rows:type_name -> uzpif.oi.v1.StateRow
-	26, // 38: uzpif.oi.v1.Items.items:type_name -> uzpif.oi.v1.Item
-	0,  // 39: uzpif.oi.v1.Item.op:type_name -> uzpif.oi.v1.Op
-	32, // 40: uzpif.oi.v1.Item.scope_path:type_name -> uzpif.oi.v1.Path
-	37, // 41: uzpif.oi.v1.FreshnessAck.refused:type_name -> uzpif.oi.v1.Fault
-	37, // 42: uzpif.oi.v1.ContentAnswer.refused:type_name -> uzpif.oi.v1.Fault
-	44, // 43: uzpif.oi.v1.ContentAnswer.refusals:type_name -> uzpif.oi.v1.ContentRefusal
-	37, // 44: uzpif.oi.v1.BatchResult.refused:type_name -> uzpif.oi.v1.Fault
-	31, // 45: uzpif.oi.v1.BatchResult.committed:type_name -> uzpif.oi.v1.Committed
-	32, // 46: uzpif.oi.v1.Committed.inclusion:type_name -> uzpif.oi.v1.Path
-	33, // 47: uzpif.oi.v1.Committed.refusals:type_name -> uzpif.oi.v1.ItemRefusal
-	40, // 48: uzpif.oi.v1.RelationshipStatus.holders:type_name -> uzpif.oi.v1.Holder
-	2,  // 49: uzpif.oi.v1.OutboundIndexing.Session:input_type -> uzpif.oi.v1.PublisherFrame
-	4,  // 50: uzpif.oi.v1.OutboundIndexing.Revoke:input_type -> uzpif.oi.v1.SignedObject
-	38, // 51: uzpif.oi.v1.OutboundIndexing.Status:input_type -> uzpif.oi.v1.StatusRequest
-	3,  // 52: uzpif.oi.v1.OutboundIndexing.Session:output_type -> uzpif.oi.v1.IndexerFrame
-	16, // 53: uzpif.oi.v1.OutboundIndexing.Revoke:output_type -> uzpif.oi.v1.Acknowledgements
-	39, // 54: uzpif.oi.v1.OutboundIndexing.Status:output_type -> uzpif.oi.v1.RelationshipStatus
-	52, // [52:55] is the sub-list for method output_type
-	49, // [49:52] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	27, // 36: uzpif.oi.v1.Acknowledged.inclusion:type_name -> uzpif.oi.v1.Path
+	21, // 37: uzpif.oi.v1.Items.items:type_name -> uzpif.oi.v1.Item
+	0,  // 38: uzpif.oi.v1.Item.op:type_name -> uzpif.oi.v1.Op
+	27, // 39: uzpif.oi.v1.Item.scope_path:type_name -> uzpif.oi.v1.Path
+	32, // 40: uzpif.oi.v1.FreshnessAck.refused:type_name -> uzpif.oi.v1.Fault
+	32, // 41: uzpif.oi.v1.ContentAnswer.refused:type_name -> uzpif.oi.v1.Fault
+	43, // 42: uzpif.oi.v1.ContentAnswer.refusals:type_name -> uzpif.oi.v1.ContentRefusal
+	32, // 43: uzpif.oi.v1.BatchResult.refused:type_name -> uzpif.oi.v1.Fault
+	26, // 44: uzpif.oi.v1.BatchResult.committed:type_name -> uzpif.oi.v1.Committed
+	27, // 45: uzpif.oi.v1.Committed.inclusion:type_name -> uzpif.oi.v1.Path
+	28, // 46: uzpif.oi.v1.Committed.refusals:type_name -> uzpif.oi.v1.ItemRefusal
+	35, // 47: uzpif.oi.v1.RelationshipStatus.holders:type_name -> uzpif.oi.v1.Holder
+	2,  // 48: uzpif.oi.v1.OutboundIndexing.Session:input_type -> uzpif.oi.v1.PublisherFrame
+	4,  // 49: uzpif.oi.v1.OutboundIndexing.Revoke:input_type -> uzpif.oi.v1.SignedObject
+	33, // 50: uzpif.oi.v1.OutboundIndexing.Status:input_type -> uzpif.oi.v1.StatusRequest
+	3,  // 51: uzpif.oi.v1.OutboundIndexing.Session:output_type -> uzpif.oi.v1.IndexerFrame
+	16, // 52: uzpif.oi.v1.OutboundIndexing.Revoke:output_type -> uzpif.oi.v1.Acknowledgements
+	34, // 53: uzpif.oi.v1.OutboundIndexing.Status:output_type -> uzpif.oi.v1.RelationshipStatus
+	51, // [51:54] is the sub-list for method output_type
+	48, // [48:51] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_uzpif_oi_v1_session_proto_init() }
@@ -3719,6 +3350,7 @@ func file_uzpif_oi_v1_session_proto_init() {
 		return
 	}
 	file_uzpif_oi_v1_freshness_proto_init()
+	file_uzpif_oi_v1_state_proto_init()
 	file_uzpif_oi_v1_session_proto_msgTypes[0].OneofWrappers = []any{
 		(*PublisherFrame_Hello)(nil),
 		(*PublisherFrame_Announce)(nil),
@@ -3755,7 +3387,7 @@ func file_uzpif_oi_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_uzpif_oi_v1_session_proto_rawDesc), len(file_uzpif_oi_v1_session_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   39,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
