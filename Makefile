@@ -58,7 +58,7 @@ testbench: ## check the tools that measure (part of test)
 test-system: ## run the tests that need Debian packages: real pages, nginx, chromium (root)
 	tools/debian-packages.sh $(SYSTEM_PACKAGES)
 	tools/debian-docs.sh $(DEBIAN_DOCS) $(UNPACKED)
-	DEBIAN_DOCS=$(DEBIAN_DOCS) $(GO) test -tags system -timeout 20m -run 'TestRealPages|OnCppreference|ForXmllint|ByNginx|ByGit|InChromium|TestDisk' ./internal/e2e ./content/site ./content/scp ./content/rbt/gitroot ./publisherd/publisher
+	DEBIAN_DOCS=$(DEBIAN_DOCS) $(GO) test -tags system -timeout 20m -run 'TestRealPages|OnCppreference|ForXmllint|ByNginx|ByGit|InChromium|WithoutANetwork|TestDisk' ./internal/e2e ./content/site ./content/scp ./content/rbt/gitroot ./publisherd/publisher
 
 .PHONY: test-long
 test-long: ## run the soak and crash tests, for up to three hours
@@ -115,7 +115,8 @@ bench-log: ## measure the log beside Tessera and Pebble, in turn, on one disk (5
 	GOWORK=off $(GO) -C bench run ./log $(BENCHFLAGS)
 
 .PHONY: bench-audit
-bench-audit: ## lint a log of a million entries beside Ed25519 alone, on all cores (10 minutes)
+bench-audit: ## lint a log of a million entries beside Ed25519 alone (10 minutes), and size evidence
+	$(GO) test -run '^$$' -bench BenchmarkEvidence -benchtime 10x ./internal/evaluate
 	$(GO) test -run '^$$' -bench BenchmarkLint -benchtime 1x -timeout 1h ./auditor/lint -entries $(or $(ENTRIES),1000000)
 
 .PHONY: demo

@@ -53,7 +53,7 @@ func printFacts(b *strings.Builder, f *evaluate.Facts) {
 		fmt.Fprintf(b, "  %-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	if f.URL == "" {
-		line("grant", "%s (%s) as %s acknowledges, with %d pages held", f.Claim, f.Status, f.Indexer, f.EntryPages)
+		line("grant", "%s (%s) as %s acknowledges, pages held: %d", f.Claim, f.Status, f.Indexer, f.EntryPages)
 	} else {
 		line("page", "%s", f.URL)
 		line("was", "%s (%s) by %s", f.Claim, f.Status, f.Indexer)

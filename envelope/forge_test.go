@@ -115,6 +115,12 @@ func forge(t testing.TB, edit func(d doc), signers ...*Signer) []byte {
 	return seal(t, d, signers...)
 }
 
+// coreOf is what is signed of o.
+func coreOf(o *Object) []byte {
+	before, behind := o.parts()
+	return slices.Concat(before, behind)
+}
+
 // seal gives d the object_id and signatures that are its due.
 func seal(t testing.TB, d doc, signers ...*Signer) []byte {
 	t.Helper()

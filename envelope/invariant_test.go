@@ -150,7 +150,7 @@ func BenchmarkOpenAgainstVerify(b *testing.B) {
 		b.Fatal(err)
 	}
 	key := rfcSigner(b, 0).Public()
-	message, public := signatureInput(key.ID(), o.core), key.Bytes()
+	message, public := signatureInput(key.ID(), coreOf(o)), key.Bytes()
 	sig, err := base64.RawURLEncoding.DecodeString(o.Signatures[0].Sig)
 	if err != nil {
 		b.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"encoding/binary"
-	"slices"
 	"strconv"
 	"time"
 )
@@ -81,8 +80,11 @@ type Object struct {
 	Signatures                     []Signature
 	Raw                            []byte // the exact octets, in memory of their own
 
-	core []byte // Raw without its signatures: what is signed
+	signed [2]int // Raw without the octets between these is what is signed
 }
+
+// parts are what is signed, in two pieces.
+func (o *Object) parts() (before, behind []byte) { return o.Raw[:o.signed[0]], o.Raw[o.signed[1]:] }
 
 // Parse reads one envelope and makes every check that needs no key: size,
 // syntax and canonical form, version, type, the envelope's schema, object_id,
@@ -165,16 +167,15 @@ func (o *Object) start() time.Time {
 // uses a member name of the envelope.
 func (o *Object) checkBodyNames(r rule) error {
 	for m := range members(o.Body) {
-		name := string(m.name)
-		if isEnvelopeMember(name) {
-			return refuse(ErrSchema, "body."+name, "a member name of the envelope")
+		if isEnvelopeMember(string(m.name)) {
+			return refuse(ErrSchema, "body."+string(m.name), "a member name of the envelope")
 		}
-		if name != r.signer {
+		if string(m.name) != r.signer {
 			continue
 		}
 		signer, err := ParseName(unquote(m.value))
 		if err != nil {
-			return refuse(ErrSchema, "body."+name, "%v", err)
+			return refuse(ErrSchema, "body."+r.signer, "%v", err)
 		}
 		o.Signer = signer
 	}
@@ -193,7 +194,7 @@ func isEnvelopeMember(s string) bool {
 	return false
 }
 
-// checkID recomputes object_id and keeps the octets that are signed. What is
+// checkID recomputes object_id and notes which octets are signed. What is
 // canonical stays so when a member is cut out, with the comma before it; the
 // schema has put at least the body before these.
 func (o *Object) checkID(at spans) error {
@@ -202,7 +203,7 @@ func (o *Object) checkID(at spans) error {
 	if objectID(upToID, between, rest) != o.ID {
 		return refuse(ErrObjectID, "object_id", "")
 	}
-	o.core = slices.Concat(o.Raw[:at.signatures.start-1], rest)
+	o.signed = [2]int{at.signatures.start - 1, at.signatures.end}
 	return nil
 }
 
@@ -234,19 +235,27 @@ func checkSignatureList(sigs []Signature) error {
 	return nil
 }
 
-// signatureInput is what a signature covers; core includes object_id.
-func signatureInput(key Hash, core []byte) []byte {
+// signatureInput is what a signature covers; core, put together of its parts,
+// includes object_id.
+func signatureInput(key Hash, core ...[]byte) []byte {
 	const tag = "uzpif-oi/signature/v1"
 	id := key.String()
-	b := make([]byte, 0, len(tag)+1+2+len(Ed25519)+2+len(id)+8+len(core))
+	size := 0
+	for _, part := range core {
+		size += len(part)
+	}
+	b := make([]byte, 0, len(tag)+1+2+len(Ed25519)+2+len(id)+8+size)
 	b = append(b, tag...)
 	b = append(b, 0)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(Ed25519)))
 	b = append(b, Ed25519...)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(id)))
 	b = append(b, id...)
-	b = binary.BigEndian.AppendUint64(b, uint64(len(core)))
-	return append(b, core...)
+	b = binary.BigEndian.AppendUint64(b, uint64(size))
+	for _, part := range core {
+		b = append(b, part...)
+	}
+	return b
 }
 
 // DecodeBody decodes the body into dst, a pointer to a zero value, as

@@ -100,6 +100,7 @@ func (v Verifier) check() error {
 // one identity, so each identity stands for a key of its own.
 func (o *Object) verify(v Verifier) error {
 	signed := make(map[Name]bool)
+	before, behind := o.parts()
 	for i, s := range o.Signatures {
 		rec, ok := v.Keys.LookupKey(s.KeyID)
 		if !ok {
@@ -109,7 +110,7 @@ func (o *Object) verify(v Verifier) error {
 			return refuse(ErrConfig, "", "the key source answered with another key")
 		}
 		sig, err := decodeBase64(s.Sig, ed25519.SignatureSize)
-		if err != nil || !rec.Key.verifies(signatureInput(s.KeyID, o.core), sig) {
+		if err != nil || !rec.Key.verifies(signatureInput(s.KeyID, before, behind), sig) {
 			return refuse(ErrSignature, "signatures."+strconv.Itoa(i), "by key %s", s.KeyID)
 		}
 		if rec.counts(o) && (rec.Identity == o.Signer || slices.Contains(v.Cosigners, rec.Identity)) {

@@ -227,7 +227,7 @@ func TestAnObjectOwnsItsOctets(t *testing.T) {
 	for i := range raw {
 		raw[i] = 'x'
 	}
-	if string(again.Raw) != string(o.Raw) || string(again.Body) != string(o.Body) || string(again.core) != string(o.core) {
+	if string(again.Raw) != string(o.Raw) || string(again.Body) != string(o.Body) || string(coreOf(again)) != string(coreOf(o)) {
 		t.Error("what the caller did to its octets reached the object")
 	}
 }

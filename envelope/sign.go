@@ -103,7 +103,7 @@ func SignBody(h Header, body []byte, signer Name, s *Signer) (*Object, error) {
 		Type: h.Type, ID: d.id, Authority: h.Authority, Subject: h.Subject, Audience: h.Audience, Signer: signer,
 		Epoch: h.Epoch, Sequence: h.Sequence,
 		IssuedAt: At(h.IssuedAt).Time, NotBefore: At(h.NotBefore).Time, ExpiresAt: At(h.ExpiresAt).Time,
-		Body: body, Signatures: d.signatures, Raw: d.raw, core: d.core,
+		Body: body, Signatures: d.signatures, Raw: d.raw, signed: d.cut,
 	}
 	if err := o.checkHead(r); err != nil {
 		return nil, err
@@ -115,7 +115,8 @@ func SignBody(h Header, body []byte, signer Name, s *Signer) (*Object, error) {
 type signed struct {
 	id         Hash
 	signatures []Signature
-	core, raw  []byte // of one another independent
+	raw        []byte
+	cut        [2]int // where they stand in raw, with the comma before them
 }
 
 // sign writes h and body, and signs. Each octet is written once, and copied to
@@ -131,18 +132,20 @@ func sign(h Header, body []byte, signers []*Signer) (signed, error) {
 		return signed{}, err
 	}
 	d := signed{id: objectID(o.b)}
-	d.core = make([]byte, 0, len(o.b)+len(`,"object_id":""`)+len(hashPrefix)+2*len(d.id))
-	d.core = append(append(d.core, o.b[:o.id]...), `,"object_id":"`...)
-	d.core, _ = d.id.AppendText(d.core)
-	d.core = append(append(d.core, '"'), o.b[o.id:]...)
+	core := make([]byte, 0, len(o.b)+len(`,"object_id":""`)+len(hashPrefix)+2*len(d.id))
+	core = append(append(core, o.b[:o.id]...), `,"object_id":"`...)
+	core, _ = d.id.AppendText(core)
+	core = append(append(core, '"'), o.b[o.id:]...)
 	for _, s := range signers {
 		key := s.public.ID()
-		sig := ed25519.Sign(s.key, signatureInput(key, d.core))
+		sig := ed25519.Sign(s.key, signatureInput(key, core))
 		d.signatures = append(d.signatures, Signature{Alg: Ed25519, KeyID: key, Sig: base64.RawURLEncoding.EncodeToString(sig)})
 	}
 	slices.SortFunc(d.signatures, func(a, b Signature) int { return bytes.Compare(a.KeyID[:], b.KeyID[:]) })
-	at := len(d.core) - (len(o.b) - o.signatures)
-	d.raw = make([]byte, 0, len(d.core)+len(`,"signatures":[]`)+256*len(d.signatures))
-	d.raw = append(appendSignatures(append(d.raw, d.core[:at]...), d.signatures), d.core[at:]...)
+	at := len(core) - (len(o.b) - o.signatures)
+	d.raw = make([]byte, 0, len(core)+len(`,"signatures":[]`)+256*len(d.signatures))
+	d.raw = appendSignatures(append(d.raw, core[:at]...), d.signatures)
+	d.cut = [2]int{at, len(d.raw)}
+	d.raw = append(d.raw, core[at:]...)
 	return d, nil
 }

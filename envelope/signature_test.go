@@ -106,13 +106,13 @@ func TestOnlySignaturesOverTheseOctetsVerify(t *testing.T) {
 		return tamper(t, raw, func(d doc) { d["signatures"] = docOf(t, forge(t, func(d doc) { d[name] = v }, a))["signatures"] })
 	}
 	id := a.Public().ID()
-	input := signatureInput(id, o.core)
+	input := signatureInput(id, coreOf(o))
 	checkRefusals(t, []refusal{
 		{"the signature input itself is accepted", over(input), nil, ""},
-		{"the core without a tag", over(o.core), ErrSignature, "signatures.0"},
-		{"the input of object_id", over(append([]byte("uzpif-oi/object-id/v1\x00"), o.core...)), ErrSignature, "signatures.0"},
+		{"the core without a tag", over(coreOf(o)), ErrSignature, "signatures.0"},
+		{"the input of object_id", over(append([]byte("uzpif-oi/object-id/v1\x00"), coreOf(o)...)), ErrSignature, "signatures.0"},
 		{"the next version of the tag", over(bytes.Replace(input, []byte("/v1"), []byte("/v2"), 1)), ErrSignature, "signatures.0"},
-		{"the input for another key", over(signatureInput(rfcSigner(t, 1).Public().ID(), o.core)), ErrSignature, "signatures.0"},
+		{"the input for another key", over(signatureInput(rfcSigner(t, 1).Public().ID(), coreOf(o))), ErrSignature, "signatures.0"},
 		{"the digest of the input", over(func() []byte { d := sha256.Sum256(input); return d[:] }()), ErrSignature, "signatures.0"},
 		{"the signature of another type", moved("object_type", "policy"), ErrSignature, "signatures.0"},
 		{"the signature of another profile version", moved("envelope_version", "uzpif-oi-env/2"), ErrSignature, "signatures.0"},

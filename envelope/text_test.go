@@ -43,13 +43,17 @@ func FuzzName(f *testing.F) {
 }
 
 func FuzzTime(f *testing.F) {
-	for _, s := range []string{"2026-03-16T00:00:00Z", "2024-02-29T23:59:59Z", "2026-02-30T00:00:00Z", "2026-03-16T0:00:00Z", "2026-03-16T00:00:5,5Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"} {
+	for _, s := range []string{"2026-03-16T00:00:00Z", "2024-02-29T23:59:59Z", "2026-02-30T00:00:00Z", "2026-03-16T0:00:00Z", "2026-03-16T00:00:5,5Z", "0001-01-01T00:00:00Z", "0001-01-01T00:00:01Z", "0000-06-01T00:00:00Z", "2026-00-10T00:00:00Z", "2026-03-00T00:00:00Z", "2026-13-01T00:00:00Z", "2026-03-16T24:00:00Z", "2026-03-16T23:60:00Z", "2026-12-31T23:59:60Z", "2026-03-16t00:00:00Z", "2026/03-16T00:00:00Z", "2026-03-16T00:00:00z", "2026-03-16T00-00:00Z", "+026-03-16T00:00:00Z", "9999-12-31T23:59:59Z"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		at, err := ParseTime(s)
 		if err == nil && (at.String() != s || at.IsZero() || At(at.Time) != at) {
 			t.Errorf("%q was read as %s", s, at)
+		}
+		want, library := time.Parse(timeLayout, s)
+		if ok := library == nil && want.Format(timeLayout) == s && want.Year() >= 1 && !want.IsZero(); ok != (err == nil) || ok && !want.Equal(at.Time) {
+			t.Errorf("%q is %s, %v; the library reads %s, %v", s, at, err, want, library)
 		}
 		sameByJSON(t, s, err, at, new(Time))
 	})

@@ -24,13 +24,24 @@ func ParseTime(s string) (Time, error) {
 	if len(s) != len(timeLayout) {
 		return Time{}, fmt.Errorf("malformed time %.40q", s)
 	}
-	t, err := time.Parse(timeLayout, s)
-	// The parser alone accepts one-digit hours and comma fractions. What stands
-	// for the absent time is not accepted as one that is present.
-	if err != nil || t.Format(timeLayout) != s || t.Year() < 1 || t.IsZero() {
+	var bad bool
+	number := func(from, to int) (n int) {
+		for _, c := range []byte(s[from:to]) {
+			bad = bad || c < '0' || c > '9'
+			n = 10*n + int(c-'0')
+		}
+		return n
+	}
+	year, month, day := number(0, 4), number(5, 7), number(8, 10)
+	hour, minute, second := number(11, 13), number(14, 16), number(17, 19)
+	bad = bad || s[4] != '-' || s[7] != '-' || s[10] != 'T' || s[13] != ':' || s[16] != ':' || s[19] != 'Z'
+	t := time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC)
+	// A day that there is not would be counted on from one that there is. What
+	// stands for the absent time is not accepted as one that is present.
+	if bad || month < 1 || month > 12 || t.Day() != day || hour > 23 || minute > 59 || second > 59 || year < 1 || t.IsZero() {
 		return Time{}, fmt.Errorf("malformed time %.40q", s)
 	}
-	return Time{t.UTC()}, nil
+	return Time{t}, nil
 }
 
 func (t Time) String() string { return t.UTC().Format(timeLayout) }

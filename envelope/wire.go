@@ -51,17 +51,16 @@ func always() []string {
 func readWire(raw []byte) (w wire, at spans, err error) {
 	missing := always()
 	for m := range members(raw) {
-		name := string(m.name)
-		if fault := w.read(name, m.value); fault != nil && err == nil {
-			err = within(name, asRefusal(fault))
+		if fault := w.read(m.name, m.value); fault != nil && err == nil {
+			err = within(string(m.name), asRefusal(fault))
 		}
-		switch name {
+		switch string(m.name) {
 		case "object_id":
 			at.id = m
 		case "signatures":
 			at.signatures = m
 		}
-		if len(missing) > 0 && name == missing[0] {
+		if len(missing) > 0 && string(m.name) == missing[0] {
 			missing = missing[1:]
 		}
 	}
@@ -84,8 +83,8 @@ func asRefusal(err error) error {
 }
 
 // read reads one member.
-func (w *wire) read(name string, value jsontext.Value) (err error) {
-	switch text := unquote(value); name {
+func (w *wire) read(name []byte, value jsontext.Value) (err error) {
+	switch text := unquote(value); string(name) {
 	case "audience":
 		w.Audience, err = ParseName(text)
 	case "body":

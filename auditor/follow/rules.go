@@ -34,8 +34,12 @@ type judge struct {
 	saved   uint64 // Next as it is on the disk
 }
 
+// rulesSuffix ends the name of a judge's file, which lies beside the state of its
+// log and holds no note.
+const rulesSuffix = ".rules"
+
 func rulesPath(dir, origin string) string {
-	return strings.TrimSuffix(statePath(dir, origin), ".state") + ".rules"
+	return strings.TrimSuffix(statePath(dir, origin), ".state") + rulesSuffix
 }
 
 // readJudge goes on from the file, or begins at the entry at which the log is

@@ -100,7 +100,8 @@ func noteFiles(paths []string) ([]string, error) {
 	return files, nil
 }
 
-// listFolder lists the regular files of a folder, one more than maxNotes at most.
+// listFolder lists the regular files of a folder, one more than maxNotes at most,
+// but for what cannot be notes in the state of an auditor.
 func listFolder(path string) ([]string, error) {
 	d, err := os.Open(path)
 	if err != nil {
@@ -112,7 +113,7 @@ func listFolder(path string) ([]string, error) {
 	}
 	var files []string
 	for _, e := range entries {
-		if e.Type().IsRegular() && !strings.HasPrefix(e.Name(), ".") {
+		if e.Type().IsRegular() && !strings.HasPrefix(e.Name(), ".") && !strings.HasSuffix(e.Name(), rulesSuffix) {
 			files = append(files, filepath.Join(path, e.Name()))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/auditor/zoo"
 	"github.com/uzpif-oi/uzpif-oi/internal/evaluate/stage"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/translog"
 	"github.com/uzpif-oi/uzpif-oi/translog/remote"
 )
 
@@ -46,6 +47,23 @@ func TestAnHonestLogIsClean(t *testing.T) {
 	r := judge(t, zoo.Honest(t, s.Indexer, now, zoo.Lie{}), options(s.Indexer))
 	if !r.OK() || r.EntriesChecked != 25 || r.Grants != 7 || r.Collections != 5 || r.Checkpoints != 7 {
 		t.Errorf("%d entries, %d grants, %d collections, %d checkpoints:\n%s", r.EntriesChecked, r.Grants, r.Collections, r.Checkpoints, r)
+	}
+}
+
+// TestAGrantEndsWithItsLastSecond takes pages in a second before a grant's end, at
+// it, and after it.
+func TestAGrantEndsWithItsLastSecond(t *testing.T) {
+	s, began := stage.New(t, 1), now.Add(-time.Minute)
+	for left, want := range map[time.Duration]lint.Rule{time.Second: "", 0: lint.Expired, -time.Second: lint.Expired} {
+		g := zoo.Grant{Series: "a", Name: "a", Life: 30*time.Second + left}
+		script := zoo.NewScript(s.Indexer, began)
+		script.Now = began.Add(30 * time.Second)
+		script.Journal(g, 7)
+		script.Batch(g, 1, zoo.Part{Decision: translog.Include, Pages: 1})
+		r := judge(t, zoo.New(t, s.Indexer, script.Drafts, []uint64{0, 1}, now, zoo.Lie{}), options(s.Indexer))
+		if want == "" && !r.OK() || want != "" && (len(r.Violations) != 1 || r.Violations[0].Rule != want) {
+			t.Errorf("%s before the end, want %q:\n%s", left, want, r)
+		}
 	}
 }
 

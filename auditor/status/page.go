@@ -64,7 +64,7 @@ type mark struct{ X, Y, W, H float64 }
 // and runs no script.
 func (r *Report) WriteHTML(w io.Writer) error {
 	t, err := template.New("page").Funcs(template.FuncMap{
-		"human": human, "lasted": func(s *int64) string { return lasted(*s) }, "entries": entriesOf, "decided": decided, "number": number,
+		"human": human, "lasted": func(s *int64) string { return lasted(*s) }, "entries": entriesOf, "decided": decided, "number": number, "pages": pagesOf,
 	}).Parse(pageHTML)
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (r *Report) charts() []lane {
 		if !seen {
 			continue
 		}
-		l.Words = fmt.Sprintf("%s: %s pages together, at most %s at a time", l.Name, number(sum), number(top))
+		l.Words = fmt.Sprintf("%s: %s together, at most %s at a time", l.Name, pagesOf(sum), number(top))
 		all = append(all, l)
 	}
 	return all

@@ -141,15 +141,15 @@ func (r *Report) String() string {
 		line("pages", "at most %d are held under it", *r.Held)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Totals)) {
-		fmt.Fprintf(&b, "  %-22s %d pages in %s\n", name, r.Totals[name].Pages, entriesOf(r.Totals[name].Entries))
+		fmt.Fprintf(&b, "  %-22s %s in %s\n", name, pagesOf(r.Totals[name].Pages), entriesOf(r.Totals[name].Entries))
 	}
 	for _, w := range r.Revocations {
 		fmt.Fprintf(&b, "revocation %s, %s\n", w.ID, w.words())
 		if w.Ack != nil {
-			line("acknowledged", "%s, entry %d, %d pages%s", w.Ack.At, w.Ack.Index, w.Ack.Pages, after(w.Ack.After, "the revocation"))
+			line("acknowledged", "%s, entry %d, %s%s", w.Ack.At, w.Ack.Index, pagesOf(w.Ack.Pages), after(w.Ack.After, "the revocation"))
 		}
 		if w.Deletion != nil {
-			line("deleted", "%s, entry %d, %d pages%s%s", w.Deletion.At, w.Deletion.Index, w.Deletion.Pages,
+			line("deleted", "%s, entry %d, %s%s%s", w.Deletion.At, w.Deletion.Index, pagesOf(w.Deletion.Pages),
 				after(w.Deletion.After, "the revocation"), after(w.DeletionAfterAck, "its acknowledgement"))
 		}
 	}
@@ -230,6 +230,14 @@ func entriesOf(n uint64) string {
 		return "1 entry"
 	}
 	return fmt.Sprintf("%d entries", n)
+}
+
+// pagesOf is a number of pages in words.
+func pagesOf(n uint64) string {
+	if n == 1 {
+		return "1 page"
+	}
+	return number(n) + " pages"
 }
 
 // shown is what the scan confirms; nothing if the log is not sound.

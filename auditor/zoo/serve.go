@@ -82,7 +82,11 @@ func (l *Log) tile(path string) []byte {
 		if first+width > len(l.Entries) {
 			return nil
 		}
-		var b []byte
+		size := 2 * width
+		for _, raw := range l.Entries[first : first+width] {
+			size += len(raw)
+		}
+		b := make([]byte, 0, size)
 		for _, raw := range l.Entries[first : first+width] {
 			b = append(binary.BigEndian.AppendUint16(b, uint16(len(raw))), raw...)
 		}

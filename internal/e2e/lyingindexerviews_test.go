@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -55,6 +56,7 @@ func twoViews(t *testing.T, bin string) {
 		other.push(t, words)
 	}
 	x.l.published(t, uint64(len(fork))+1)
+	contradicted(t, x)
 	before, receipts := x.standing(liesName)
 	x.Write(1, "third")
 	results, errs, code := x.push()
@@ -83,6 +85,31 @@ func twoViews(t *testing.T, bin string) {
 		t.Errorf("the proof is %s", b)
 	}
 	other.push(t, "fourth")
+}
+
+// contradicted makes evidence that the public log contradicts: it is written, both
+// notes are kept, once, and the command fails.
+func contradicted(t *testing.T, x *lied) {
+	t.Helper()
+	file, alarms := filepath.Join(t.TempDir(), "evidence.json"), filepath.Join(x.Pub, "alarms", "*.json")
+	for range 2 {
+		cmd := exec.CommandContext(t.Context(), x.bin, "evidence", pair.PageURL(0), "--indexer", string(liesName), "-o", file, "--dir", x.Pub)
+		out, err := cmd.CombinedOutput()
+		if err == nil || cmd.ProcessState.ExitCode() != failed || !strings.Contains(string(out), "contradicts the receipt") {
+			t.Errorf("evidence that the log contradicts: %v: %s", err, out)
+		}
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
+	kept, err := filepath.Glob(alarms)
+	pair.Check(t, err)
+	if len(kept) != 1 {
+		t.Errorf("%d alarms are kept", len(kept))
+	}
+	for _, name := range kept { // what follows counts its own
+		pair.Check(t, os.Remove(name))
+	}
 }
 
 // pushes is push, with the exit code that it has to have.
