@@ -151,6 +151,7 @@ func (m *model) restart() {
 }
 
 func (m *model) keep() {
+	m.run() // so that there is a store
 	m.stop()
 	m.kept = filepath.Join(m.dir, "store")
 	pair.CopyDir(m.t, filepath.Join(m.sides[0].Pub, "store"), m.kept)
@@ -285,11 +286,14 @@ func (m *model) settle() {
 // copy, renewals, changes of mode, revocations and new grants, over two indexers,
 // and compares both with a plain map after each synchronisation.
 func TestTwoIndexersHoldWhatTheSiteSays(t *testing.T) {
-	runs, begin := 0, time.Now()
+	runs, played, begin, failed := 0, 0, time.Now(), false
 	rapid.Check(t, func(rt *rapid.T) {
-		if runs++; time.Since(begin) > modelTime && runs > 1 && !rt.Failed() {
+		if runs++; time.Since(begin) > modelTime && runs > 1 && !failed {
 			return
 		}
+		played++
+		ended := false
+		defer func() { failed = failed || !ended || rt.Failed() }() // what fails is shrunk, however long it takes
 		m := newModel(t, rt)
 		actions := map[string]func(){
 			"edit": m.edit, "edit more": m.edit, "remove": m.remove, "touch": m.touch,
@@ -301,6 +305,7 @@ func TestTwoIndexersHoldWhatTheSiteSays(t *testing.T) {
 			actions[name]()
 		}
 		m.settle()
+		ended = true
 	})
-	t.Logf("%d runs", runs)
+	t.Logf("%d runs", played)
 }
