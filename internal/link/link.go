@@ -57,6 +57,9 @@ type Link[Out, In any] struct {
 	refuse error         // of Admit; set before in is closed
 	heard  chan struct{} // a frame came; at most one note waits
 
+	over     chan struct{} // closed by Finish
+	overOnce sync.Once
+
 	done chan struct{}
 	once sync.Once
 	err  error // set before done is closed
@@ -67,7 +70,7 @@ func New[Out, In any](s Stream[Out, In], o Options[Out, In]) *Link[Out, In] {
 	return &Link[Out, In]{
 		stream: s, opts: o,
 		out: make(chan Out, queueOut), urgent: make(chan Out, queueUrgent), in: make(chan In, queueIn),
-		heard: make(chan struct{}, 1), done: make(chan struct{}),
+		heard: make(chan struct{}, 1), over: make(chan struct{}), done: make(chan struct{}),
 	}
 }
 
@@ -110,7 +113,8 @@ func (l *Link[Out, In]) Read() {
 }
 
 // Write is the writing goroutine: it returns when ctx ends, when sending
-// fails, or when Close has been called and everything queued is out.
+// fails, when Finish has been called and everything queued is out, or when
+// Close has been called and everything urgent is out.
 func (l *Link[Out, In]) Write(ctx context.Context) error {
 	beat := time.NewTicker(l.opts.Heartbeat)
 	defer beat.Stop()
@@ -132,6 +136,8 @@ func (l *Link[Out, In]) Write(ctx context.Context) error {
 			case <-silence.C:
 				l.fail(ErrSilent)
 				return ErrSilent
+			case <-l.over:
+				return l.drain()
 			case <-l.done:
 				return l.flush()
 			case <-ctx.Done():
@@ -163,6 +169,31 @@ func (l *Link[Out, In]) flush() error {
 		}
 	}
 }
+
+// drain sends what was queued before Finish, in the order of its kind.
+func (l *Link[Out, In]) drain() error {
+	for {
+		var f Out
+		select {
+		case f = <-l.urgent:
+		default:
+			select {
+			case f = <-l.out:
+			default:
+				return nil
+			}
+		}
+		if err := l.stream.Send(f); err != nil {
+			return err
+		}
+	}
+}
+
+// Finish says that this side has sent all that it will: Write sends what is
+// queued and returns, so that its caller can half-close the stream. The link is
+// done when the peer ends the stream in its turn, with io.EOF, or when it is
+// closed. Nothing may be sent once Finish is called.
+func (l *Link[Out, In]) Finish() { l.overOnce.Do(func() { close(l.over) }) }
 
 // ErrClosed is the error of a link that its own side closed.
 var ErrClosed = errors.New("link closed")

@@ -119,3 +119,28 @@ func TestCancellationEndsTheLink(t *testing.T) {
 		close(w.recv)
 	})
 }
+
+func TestWhatWasQueuedBeforeTheFinishIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{sent: make(chan string), recv: make(chan string)}
+		l, wait := start(t.Context(), w)
+		for _, s := range []string{"a", "b", "c"} {
+			if err := l.Send(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.Finish()
+		var got string
+		for range 3 {
+			got += <-w.sent
+		}
+		if err := wait(); err != nil || got != "abc" {
+			t.Errorf("sent %q, Write = %v", got, err)
+		}
+		close(w.recv) // the peer ends in its turn
+		if _, err := l.Recv(t.Context()); err != io.EOF {
+			t.Errorf("Recv = %v", err)
+		}
+		<-l.Done()
+	})
+}

@@ -115,7 +115,7 @@ func (d *drafter) passOver(r durable.Reader, h [32]byte) error {
 type RefusedStatus struct {
 	Count   int            `json:"count"`
 	Reasons map[string]int `json:"reasons"`
-	Since   envelope.Time  `json:"since"` // of the oldest
+	Since   envelope.Time  `json:"since,omitzero"` // of the oldest
 	// First are at most 10 of them.
 	First []DeadLetter `json:"first"`
 }

@@ -279,17 +279,6 @@ func (s *session) open(ctx context.Context) (grpc.ClientStream, error) {
 	return stream, nil
 }
 
-// close ends the stream and waits for its goroutines.
-func (s *session) close() {
-	if s.link != nil {
-		s.link.Close()
-	}
-	<-s.ended
-	s.cancel(link.ErrClosed)
-	s.watched.Wait()
-	s.conn.Close()
-}
-
 // next returns the indexer's next frame within the reply time; a Fault becomes
 // a Refused, and a Drain is an error that says to come back.
 func (s *session) next(ctx context.Context) (*oiv1.IndexerFrame, error) {

@@ -37,6 +37,7 @@ type asking struct {
 	cancelled map[string]uint64               // ids of those that were taken back
 	wanted    map[string]uint64               // pages that it means to ask for
 	violated  error                           // what the protocol does not allow
+	answered  bool                            // the last frame of an answer was sent
 }
 
 func (q *asking) want(series string, n uint64) {
@@ -101,6 +102,7 @@ func (s *session) answerAsked(ctx context.Context, rel *Relationship, col *colle
 	// Signals may have been acknowledged since it was asked.
 	wanted := s.asking.wanted[rel.Series]
 	s.asking.want(rel.Series, max(q.Left, wanted-min(wanted, uint64(len(q.Urls)))))
+	s.asking.answered = true
 	return s.send(ctx, &oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_ContentAnswer{ContentAnswer: answer}})
 }
 
@@ -332,8 +334,8 @@ func (s *session) awaits(all []Result, rels []*Relationship) bool {
 func (s *session) attendOne(ctx context.Context, rel *Relationship, sc *scanned, all *Result) error {
 	start := time.Now()
 	next := *all
-	next.Sent, next.Deleted, next.Signalled, next.Asked, next.Probes = 0, 0, 0, 0, 0
-	next.Refused, next.Receipts, next.Unshown = nil, nil, nil
+	next.Sent, next.Patched, next.Deleted, next.Signalled, next.Asked, next.Probes = 0, 0, 0, 0, 0, 0
+	next.Refused, next.RefusedCount, next.Receipts, next.Unshown, next.Handshake = nil, 0, nil, nil, 0
 	err := s.answerAsked(ctx, rel, sc.col, &next)
 	if err == nil {
 		err = s.follow(rel, &next)

@@ -188,6 +188,9 @@ func (c *line) deliver(b *parcel) error {
 // result receives the answer to a batch or rebind.
 func (c *line) result() error {
 	f, err := c.recv()
+	for err == nil && f.GetCredit() != nil {
+		f, err = c.recv() // of what was sent before
+	}
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,8 @@ const (
 // folder of its own, and the site that the publisher reads.
 type Pair struct {
 	t              testing.TB
-	Pub, Idx, Site string // folders
+	Pub, Idx, Site string        // folders
+	Name           envelope.Name // of the indexer
 
 	X       *indexer.Indexer // nil while it is stopped
 	Address string           // where sessions are accepted
@@ -47,36 +48,63 @@ type Pair struct {
 // indexer runs until the test ends.
 func New(t testing.TB, pages int) *Pair {
 	t.Helper()
+	p := Bare(t)
+	for i := range pages {
+		p.Write(i, "first")
+	}
+	p.Grant("/")
+	return p
+}
+
+// Bare is New without a page and without a grant.
+func Bare(t testing.TB) *Pair {
+	t.Helper()
 	dir := t.TempDir()
-	p := &Pair{t: t, Pub: filepath.Join(dir, "pub"), Idx: filepath.Join(dir, "idx"), Site: filepath.Join(dir, "site")}
+	p := &Pair{t: t, Name: IndexerName, Pub: filepath.Join(dir, "pub"), Idx: filepath.Join(dir, "idx"), Site: filepath.Join(dir, "site")}
 	now := time.Now()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	Check(t, err)
-	p.Public = free.Addr().String()
-	Check(t, free.Close())
 	local, err := identity.Create(p.Pub, identity.Options{
 		Identity: PublisherName, Role: identity.Publisher, Origins: []identity.Origin{Origin}, Now: now,
 	})
 	Check(t, err)
+	p.meet(local, now)
+	Check(t, os.MkdirAll(p.Site, 0o755))
+	Check(t, publisher.AddSource(p.Pub, publisher.Source{Name: "site", Kind: "site", Location: p.Site, BaseURL: Origin + "/"}))
+	return p
+}
+
+// Beside makes one more indexer, for the same publisher and the same site. It
+// has no grant yet.
+func (p *Pair) Beside(name envelope.Name) *Pair {
+	p.t.Helper()
+	now := time.Now()
+	local, err := identity.Load(p.Pub, now)
+	Check(p.t, err)
+	q := &Pair{t: p.t, Name: name, Pub: p.Pub, Idx: filepath.Join(p.t.TempDir(), "idx"), Site: p.Site}
+	q.meet(local, now)
+	return q
+}
+
+// meet makes the indexer, which trusts the publisher, starts it, and has the
+// publisher trust it.
+func (p *Pair) meet(local *identity.Local, now time.Time) {
+	p.t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	Check(p.t, err)
+	p.Public = free.Addr().String()
+	Check(p.t, free.Close())
 	other, err := identity.Create(p.Idx, identity.Options{
-		Identity: IndexerName, Role: identity.Indexer, Endpoint: "indexer.test:7443", LogURL: "http://" + p.Public, Now: now,
+		Identity: p.Name, Role: identity.Indexer, Endpoint: "indexer.test:7443", LogURL: "http://" + p.Public, Now: now,
 	})
-	Check(t, err)
+	Check(p.t, err)
 	trust, err := identity.OpenTrust(filepath.Join(p.Idx, "trust"), identity.TrustOptions{})
-	Check(t, err)
+	Check(p.t, err)
 	_, err = trust.Add(local.Card.Object.Raw, identity.AddOptions{Origins: []identity.Origin{Origin}, Now: now})
-	Check(t, err)
+	Check(p.t, err)
 	p.StartIndexer()
 	trust, err = publisher.OpenTrust(p.Pub)
-	Check(t, err)
+	Check(p.t, err)
 	_, err = trust.Add(other.Card.Object.Raw, identity.AddOptions{Endpoint: p.Address, Now: now})
-	Check(t, err)
-	for i := range pages {
-		p.Write(i, "first")
-	}
-	Check(t, publisher.AddSource(p.Pub, publisher.Source{Name: "site", Kind: "site", Location: p.Site, BaseURL: Origin + "/"}))
-	p.Grant("/")
-	return p
+	Check(p.t, err)
 }
 
 // Check ends the test on an error.
@@ -106,10 +134,16 @@ func (p *Pair) Write(i int, words string) {
 // Grant issues one more grant, over what lies under prefix.
 func (p *Pair) Grant(prefix string) *publisher.Relationship {
 	p.t.Helper()
+	return p.GrantMode(prefix, grants.ModePush)
+}
+
+// GrantMode is Grant with a mode.
+func (p *Pair) GrantMode(prefix string, mode grants.Mode) *publisher.Relationship {
+	p.t.Helper()
 	scope, err := grants.PrefixScope(Origin + prefix)
 	Check(p.t, err)
 	rel, _, err := publisher.IssueGrant(p.Pub, publisher.GrantRequest{
-		Indexer: IndexerName, Source: "site", Scope: scope, Purposes: grants.Purposes{grants.SearchIndex}, Mode: grants.ModePush,
+		Indexer: p.Name, Source: "site", Scope: scope, Purposes: grants.Purposes{grants.SearchIndex}, Mode: mode,
 	}, time.Now())
 	Check(p.t, err)
 	return rel
