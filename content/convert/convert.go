@@ -93,6 +93,25 @@ func ToTCT(p content.Page) (content.Page, []string, error) {
 	return p, lost, nil
 }
 
+// ToOwnTCT is ToTCT with the hash of Method A, whatever method the page's publisher
+// uses: for who has to know the hash of what it writes.
+func ToOwnTCT(p content.Page) (content.Page, []string, error) {
+	p, lost, err := ToTCT(p)
+	if err != nil {
+		return p, nil, err
+	}
+	d, err := tct.Decode(p.Payload)
+	if err != nil {
+		return p, nil, err
+	}
+	if d.Hash != tct.FormatHash(p.Fingerprint) {
+		lost = append(lost, "hash by another method")
+		p.Payload, p.Fingerprint = tct.Encode(nil, d)
+		p.Digest = sha256.Sum256(p.Payload)
+	}
+	return p, lost, nil
+}
+
 // document is what a page of another format says in TCT.
 func document(p *content.Page) (tct.Document, []string, error) {
 	if p.Format == content.FormatARC {

@@ -120,16 +120,7 @@ func (noData) close()                             {}
 type tctWriter struct{ x *tct.Export }
 
 func (w *tctWriter) add(p content.Page) ([]string, error) {
-	p, lost, err := convert.ToTCT(p)
-	if err != nil {
-		return nil, err
-	}
-	// A publisher's own hash may be by another method; what is written is by ours.
-	d, err := tct.Decode(p.Payload)
-	if err == nil && d.Hash != tct.FormatHash(p.Fingerprint) {
-		lost = append(lost, "hash by another method")
-		p.Payload, p.Fingerprint = tct.Encode(nil, d)
-	}
+	p, lost, err := convert.ToOwnTCT(p)
 	if err != nil {
 		return nil, err
 	}

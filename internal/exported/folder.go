@@ -43,10 +43,9 @@ func Begin(into string) (*Folder, error) {
 		return nil, err
 	}
 	if f.had {
-		err = link(into, f.Dir)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Abandon())
+		if err := link(into, f.Dir); err != nil {
+			return nil, errors.Join(err, f.Abandon())
+		}
 	}
 	return f, nil
 }
