@@ -1,9 +1,6 @@
 // Package convert turns pages from one format into another, for whoever writes them
 // in a format that they did not come in, and says what that loses. It also makes a
 // page of a payload alone, which is what a receiver has of it.
-//
-// What FromPayload makes of a payload is what the source made of it that sent it:
-// TestAPayloadGivesThePageThatItWasMadeOf.
 package convert
 
 import (

@@ -5,7 +5,7 @@
 // release that the manifest names; and if a permission ends while the export is
 // written, it is written again before anybody sees it. What may be read no more is in
 // no file behind the next export, also not in an older delta:
-// TestWhatMayBeReadNoMoreIsInNoFile. The same pages, permissions and time give the
-// same octets, and a file that says the same is not touched:
-// TestAnExportIsDeterministicAndTouchesWhatChangedAlone.
+// TestAFeedTellsWhatItsPurposeAllows
+// holds its random courses against exports, too. The same pages, permissions and time
+// give the same octets in the formats' files, and one that says the same is not touched.
 package export

@@ -225,6 +225,7 @@ func (e *run) sweep() error {
 				return err
 			}
 		}
+		os.Remove(filepath.Join(e.folder.Dir, folder)) // fails where it is not empty
 	}
 	return nil
 }

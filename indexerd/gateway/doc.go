@@ -8,6 +8,6 @@
 //
 // Each request is decided on anew by the function that decides for every exit; what is
 // kept between requests is used only while nothing of its collection has changed and
-// no page's time is over (TestTheGatewayHandsOutWhatTheModelAllowsAndNoMore). So
-// the first request behind a revocation is refused (TestARevocationClosesTheGatewayAtOnce).
+// no page's time is over: TestAFeedTellsWhatItsPurposeAllows holds its random courses
+// against a gateway, too. So the first request behind a revocation is refused.
 package gateway

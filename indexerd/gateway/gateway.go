@@ -72,6 +72,7 @@ func (g *Gateway) Figures() (requests, limited, refused uint64) {
 // ServeHTTP answers one request.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.requests.Add(1)
+	w = &asking{w}
 	if !g.clients.take(clientOf(r, g.c.Proxied)) {
 		g.limited.Add(1)
 		w.Header().Set("Retry-After", "1")
@@ -182,6 +183,18 @@ func usage(o *indexer.Offer) string {
 		return "n"
 	}
 	return fmt.Sprintf("search=%s, train-ai=%s", say(grants.SearchIndex), say(grants.AITrain))
+}
+
+// asking has caches ask before each use: consent may end at any time, and what the
+// formats let caches do without asking is for who owns the pages.
+type asking struct{ http.ResponseWriter }
+
+// WriteHeader replaces what the formats say.
+func (a *asking) WriteHeader(status int) {
+	if h := a.Header(); h.Get("Cache-Control") != "no-store" {
+		h.Set("Cache-Control", "no-cache")
+	}
+	a.ResponseWriter.WriteHeader(status)
 }
 
 // nopCloser is content in memory.

@@ -8,8 +8,7 @@
 //
 // A folder is replaced as a whole. Begin makes its successor beside it, of hard links,
 // so that a file that does not change is not touched; Swap puts it in place in one
-// step, and so who opens the folder sees the old export or the new one
-// (TestAReaderSeesTheOldExportOrTheNew).
+// step, and so who opens the folder sees the old export or the new one.
 //
 // Verify believes nothing that the manifest does not cover: a file too many, one that
 // is missing, and one whose octets differ are each told (TestEachChangeToAnExportIsFound).
