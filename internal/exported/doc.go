@@ -11,7 +11,7 @@
 // step, and so who opens the folder sees the old export or the new one.
 //
 // Verify believes nothing that the manifest does not cover: a file too many, one that
-// is missing, and one whose octets differ are each told (TestEachChangeToAnExportIsFound).
+// is missing, and one whose octets differ are each told.
 package exported
 
 import "errors"
