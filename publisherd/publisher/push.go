@@ -325,7 +325,7 @@ func (s *session) bring(ctx context.Context, stop <-chan struct{}, r *Relationsh
 	}
 	err := s.refused[r.Series]
 	if err == nil {
-		err = withheld(s.p.dir, r.Collection, r.Pair.Grant.Body.Purposes)
+		err = r.withheld(s.p.dir)
 	}
 	if err == nil {
 		err = s.push(ctx, r, sc.col, &result)
