@@ -114,6 +114,11 @@ bench: ## run the benchmarks, and those against peers if bench/ is there
 bench-log: ## measure the log beside Tessera and Pebble, in turn, on one disk (5 minutes)
 	GOWORK=off $(GO) -C bench run ./log $(BENCHFLAGS)
 
+.PHONY: bench-sync
+bench-sync: build ## measure what keeping indexers up to date moves, beside rsync, to a million pages (an hour)
+	tools/debian-packages.sh cppreference-doc-en-html rsync
+	GOWORK=off $(GO) -C bench run ./sync --bin $(CURDIR)/bin $(BENCHFLAGS)
+
 .PHONY: bench-audit
 bench-audit: ## lint a log of a million entries beside Ed25519 alone (10 minutes), and size evidence
 	$(GO) test -run '^$$' -bench BenchmarkEvidence -benchtime 10x ./internal/evaluate

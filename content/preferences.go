@@ -55,7 +55,9 @@ type Preference struct {
 //
 // Statements that contradict one another are no permission: TestDenyWins.
 type Preferences struct {
-	stated []Preference // by purpose, then answer; one of each
+	stated    []Preference // by purpose, then answer; one of each
+	keeping   *Keeping     // nil: not limited
+	approvals []Approval   // by origin; one of each
 }
 
 // State adds a statement. Of several that say the same, the first stays.
@@ -77,6 +79,12 @@ func comparePreferences(a, b Preference) int {
 func (p *Preferences) Join(q Preferences) {
 	for _, s := range q.stated {
 		p.State(s.Purpose, s.Answer, s.Origin)
+	}
+	if q.keeping != nil {
+		p.KeepAtMost(*q.keeping)
+	}
+	for _, a := range q.approvals {
+		p.ApproveOnly(a)
 	}
 }
 

@@ -107,6 +107,17 @@ func (t *PolicyTerms) Narrow(o PolicyTerms) {
 	}
 }
 
+// KeepAtMost shortens both retentions to at most that many days; where one is not
+// stated, its default counts.
+func (t *PolicyTerms) KeepAtMost(days uint64) {
+	r := RetentionTerms{}
+	if t.Retention != nil {
+		r = *t.Retention
+	}
+	copies, features := min(orDefault(r.CachedCopyDays), days), min(orDefault(r.FeatureDays), days)
+	t.Retention = &RetentionTerms{CachedCopyDays: &copies, FeatureDays: &features}
+}
+
 func shorter(a, b *uint64) *uint64 {
 	if a == nil || b != nil && *b < *a {
 		return b

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/bench/load"
+	"github.com/uzpif-oi/uzpif-oi/bench/machine"
 	"github.com/uzpif-oi/uzpif-oi/bench/peer"
 )
 
 // figures are the samples of every round, and what they say about the aims.
 type figures struct {
-	Machine machine                  `json:"machine"`
+	Machine machine.Machine          `json:"machine"`
 	Rounds  int                      `json:"rounds"`
 	Seconds float64                  `json:"seconds"` // measured each time
 	Tessera map[string]string        `json:"tessera"`
@@ -110,7 +111,7 @@ func median[T float64 | time.Duration](of []T) T {
 	return (of[(len(of)-1)/2] + of[len(of)/2]) / 2
 }
 
-func (f *figures) describe(m machine, o options) {
+func (f *figures) describe(m machine.Machine, o options) {
 	f.Machine, f.Rounds, f.Seconds = m, o.rounds, o.measure.Seconds()
 	f.Tessera = map[string]string{
 		"tessera/256": tessera256.String(), "tessera/4096": tessera4096.String(), "published/1": tessera1.String(),

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/bench/load"
+	"github.com/uzpif-oi/uzpif-oi/bench/machine"
 )
 
 func TestAVerdictIsTheMedianOfTheRoundsRatios(t *testing.T) {
@@ -69,7 +70,7 @@ func TestAGrowingLogIsMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.describe(machine{}, options{})
+	r.describe(machine.Machine{}, options{})
 	g := r.(*growth)
 	if len(g.Looks) != 1 || len(told) != 1 || g.Looks[0].Size != 3000 || g.Looks[0].ProofP50 == 0 || g.Looks[0].DiskOctets == 0 || g.Restart == 0 {
 		t.Errorf("seen %+v", g)

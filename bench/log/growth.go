@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/bench/load"
+	"github.com/uzpif-oi/uzpif-oi/bench/machine"
 	"github.com/uzpif-oi/uzpif-oi/bench/peer"
 )
 
@@ -34,10 +35,10 @@ type look struct {
 
 // growth is a log that grew.
 type growth struct {
-	Machine machine       `json:"machine"`
-	Looks   []look        `json:"looks"`
-	Restart time.Duration `json:"restart"`
-	Aims    []verdict     `json:"aims"`
+	Machine machine.Machine `json:"machine"`
+	Looks   []look          `json:"looks"`
+	Restart time.Duration   `json:"restart"`
+	Aims    []verdict       `json:"aims"`
 }
 
 // grow lets a log grow to that many entries, looks at it after each step, and
@@ -126,7 +127,7 @@ func residentOctets() uint64 {
 	return pages * uint64(os.Getpagesize())
 }
 
-func (g *growth) describe(m machine, _ options) {
+func (g *growth) describe(m machine.Machine, _ options) {
 	g.Machine = m
 	add := func(claim, bound string, value float64, met bool) {
 		g.Aims = append(g.Aims, verdict{Claim: claim, Bound: bound, Median: value, Least: value, Most: value, Met: met})

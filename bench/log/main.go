@@ -18,6 +18,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/bench/machine"
 )
 
 // options are what the flags say.
@@ -77,7 +79,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
-	m, err := machineOf(dir)
+	m, err := machine.Of(dir)
 	if err != nil {
 		return err
 	}
@@ -94,7 +96,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if err != nil {
 		return err
 	}
-	m.LoadAfter = loadAverage()
+	m.LoadAfter = machine.LoadAverage()
 	r.describe(m, o)
 	if o.json {
 		e := json.NewEncoder(stdout)
@@ -107,6 +109,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 
 // A report is what was measured.
 type report interface {
-	describe(machine, options)
+	describe(machine.Machine, options)
 	text() string
 }

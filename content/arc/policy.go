@@ -19,6 +19,9 @@ import (
 // MaxPolicy is the greatest size of a policy, in octets.
 const MaxPolicy = 256 << 10
 
+// maxRetentionDays is a century: more is as good as no limit.
+const maxRetentionDays = 36500
+
 // maxConsumers is how many approved consumers of a policy are read.
 const maxConsumers = 1000
 
@@ -36,7 +39,8 @@ type Policy struct {
 	RetentionDays int // 0: not stated
 	RetentionNote string
 
-	// Uses are what access.uses says, by purposes of ours.
+	// Uses are what access.uses says, by purposes of ours, and the limits that
+	// RetentionDays and Consumers are to them.
 	Uses    preferences.Statement
 	Rate    float64 // requests a second; 0 where absent
 	Contact string
@@ -117,11 +121,7 @@ func (d *policyReader) read(data []byte) error {
 	if s := stringOf(top["updated_at"]); s != "" {
 		p.Updated, _, _ = content.ParseTime(s) // told above if it is none
 	}
-	retention := d.object(top, "retention")
-	if days, err := strconv.ParseFloat(string(retention["max_days"]), 64); err == nil && days >= 1 && days <= 36500 {
-		p.RetentionDays = int(math.Floor(days))
-	}
-	p.RetentionNote = stringOf(retention["note"])
+	d.retention(top)
 	access := d.object(top, "access")
 	p.Contact, p.Partner = stringOf(access["contact"]), stringOf(access["partner_endpoint"])
 	if rate := stringOf(access["crawl_rate"]); rate != "" {
@@ -144,6 +144,30 @@ func (d *policyReader) object(m map[string]jsontext.Value, name string) map[stri
 		return nil
 	}
 	return inner
+}
+
+// retention reads for how long content may be kept. What is said and cannot be
+// understood is read as the shortest.
+func (d *policyReader) retention(top map[string]jsontext.Value) {
+	raw := top["retention"]
+	retention := d.object(top, "retention")
+	d.policy.RetentionNote = stringOf(retention["note"])
+	days := retention["max_days"]
+	if raw.Kind() == '{' {
+		raw = days
+	}
+	if len(raw) == 0 || raw.Kind() == 'n' {
+		return
+	}
+	kept := content.Keeping{Origin: "retention.max_days of " + d.place}
+	switch n, err := strconv.ParseFloat(string(days), 64); {
+	case err == nil && n >= 1:
+		d.policy.RetentionDays = int(math.Floor(min(n, maxRetentionDays)))
+		kept.Days = uint64(d.policy.RetentionDays)
+	default:
+		d.note("retention says no number of days that can be counted, and is read as none")
+	}
+	d.policy.Uses.Preferences.KeepAtMost(kept)
 }
 
 func (d *policyReader) uses(access map[string]jsontext.Value) {
@@ -196,6 +220,7 @@ func (d *policyReader) consumers(v jsontext.Value) error {
 			d.policy.Consumers = append(d.policy.Consumers, s)
 		}
 	}
+	d.policy.Uses.Preferences.ApproveOnly(content.Approval{Consumers: d.policy.Consumers, Origin: "approved_consumers of " + d.place})
 	return nil
 }
 
@@ -229,16 +254,11 @@ func (p Policy) Marshal() ([]byte, error) {
 	return canonicalObject(top)
 }
 
-// Says tells an operator what the policy says beside its uses.
+// Says tells an operator what the policy says beside its uses and their limits,
+// which are among Uses.
 func (p Policy) Says() (all []string) {
-	if p.RetentionDays > 0 {
-		all = append(all, fmt.Sprintf("the policy allows content to be kept for %d days", p.RetentionDays))
-	}
 	if p.RetentionNote != "" {
 		all = append(all, fmt.Sprintf("the policy says of retention: %.300q", p.RetentionNote))
-	}
-	if p.Consumers != nil {
-		all = append(all, fmt.Sprintf("the policy approves these consumers alone: %.1000q", p.Consumers))
 	}
 	if p.Partner != "" {
 		all = append(all, fmt.Sprintf("the policy names an endpoint for partners: %.300q", p.Partner))

@@ -71,6 +71,43 @@ func TestWhatAPolicySaysUnclearlyIsDenied(t *testing.T) {
 	}
 }
 
+func TestWhatAPolicyLimitsIsAmongItsUses(t *testing.T) {
+	const unlimited = 1 << 40
+	for _, tt := range []struct {
+		name, text string
+		days       uint64
+		approves   bool // of ExampleBot
+	}{
+		{"nothing", `{}`, unlimited, true},
+		{"days", `{"retention":{"max_days":7}}`, 7, true},
+		{"a part of a day", `{"retention":{"max_days":7.9}}`, 7, true},
+		{"no day", `{"retention":{"max_days":0}}`, 0, true},
+		{"days in words", `{"retention":{"max_days":"ten"}}`, 0, true},
+		{"more than a century", `{"retention":{"max_days":1e300}}`, 36500, true},
+		{"a retention that is no object", `{"retention":"a week"}`, 0, true},
+		{"null", `{"retention":{"max_days":null},"approved_consumers":null}`, unlimited, true},
+		{"a note alone", `{"retention":{"note":"briefly"}}`, unlimited, true},
+		{"a consumer", `{"approved_consumers":["ExampleBot"]}`, unlimited, true},
+		{"another", `{"approved_consumers":["ExampleBot2"]}`, unlimited, false},
+		{"nobody", `{"approved_consumers":[]}`, unlimited, false},
+		{"consumers that are no strings", `{"approved_consumers":[1]}`, unlimited, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, _, err := ReadPolicy(strings.NewReader(tt.text), "here")
+			if err != nil {
+				t.Fatal(err)
+			}
+			days := uint64(unlimited)
+			if k, limited := p.Uses.Preferences.Keeping(); limited {
+				days = k.Days
+			}
+			if _, ok := p.Uses.Preferences.Approves("ExampleBot"); days != tt.days || ok != tt.approves {
+				t.Errorf("kept for %d days, approved %v; want %d, %v", days, ok, tt.days, tt.approves)
+			}
+		})
+	}
+}
+
 func TestADescriptorIsFoundWhereverItStands(t *testing.T) {
 	script := func(s string) string {
 		return `<p><script type="application/ld+json; charset=utf-8">` + s + "</script>"

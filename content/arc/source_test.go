@@ -256,7 +256,7 @@ func TestRobotsAndPolicyAreRespected(t *testing.T) {
 			t.Errorf("%s: %v, by %v", purpose, a, by)
 		}
 	}
-	if all := strings.Join(told.Warnings, "\n"); !strings.Contains(all, "30 days") || !strings.Contains(all, "ExampleBot") {
+	if all := strings.Join(told.Preferences.Lines(), "\n"); !strings.Contains(all, "30 days") || !strings.Contains(all, "ExampleBot") {
 		t.Errorf("told %q", all)
 	}
 	w.serve(PolicyPath, "application/json", `{"access":`)

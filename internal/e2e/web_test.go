@@ -21,9 +21,39 @@ func handout(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	root, err := os.OpenRoot(ts.MkAbs(args[0]))
 	ts.Check(err)
+	ts.Defer(func() { root.Close() })
+	serveUntilEnd(ts, &arc.Handler{Dir: root, Served: noteAsked(ts)})
+}
+
+// handfolder FOLDER does as handout does with whatever files a folder has.
+func handFolder(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: handfolder FOLDER")
+	}
+	files, served := http.FileServer(http.Dir(ts.MkAbs(args[0]))), noteAsked(ts)
+	serveUntilEnd(ts, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := &answer{ResponseWriter: w, status: http.StatusOK}
+		files.ServeHTTP(a, r)
+		served(r, a.status)
+	}))
+}
+
+// An answer is one whose status is noted.
+type answer struct {
+	http.ResponseWriter
+	status int
+}
+
+func (a *answer) WriteHeader(status int) {
+	a.status = status
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// noteAsked writes the file asked.
+func noteAsked(ts *testscript.TestScript) func(r *http.Request, status int) {
 	asked := ts.MkAbs("asked")
 	var logMu sync.Mutex // guards the file asked
-	server := httptest.NewServer(&arc.Handler{Dir: root, Served: func(r *http.Request, status int) {
+	return func(r *http.Request, status int) {
 		logMu.Lock()
 		defer logMu.Unlock()
 		f, err := os.OpenFile(asked, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -32,10 +62,12 @@ func handout(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		defer f.Close()
 		fmt.Fprintf(f, "%s %d\n", r.URL.Path, status)
-	}})
-	ts.Defer(func() {
-		server.Close()
-		root.Close()
-	})
+	}
+}
+
+// serveUntilEnd sets WEB to the address of a server.
+func serveUntilEnd(ts *testscript.TestScript, h http.Handler) {
+	server := httptest.NewServer(h)
+	ts.Defer(server.Close)
 	ts.Setenv("WEB", server.Listener.Addr().String())
 }

@@ -16,7 +16,7 @@ import (
 // The page of bad input, how many cases it has, and where its URLs are tested.
 const (
 	negativePage  = "doc/negative-cases.md"
-	negativeCases = 40
+	negativeCases = 42
 	negativeURLs  = 39
 	urlTests      = "grants/scope_test.go"
 )

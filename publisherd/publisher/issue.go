@@ -50,7 +50,7 @@ func IssueGrant(dir string, q GrantRequest, now time.Time) (*Relationship, []gra
 		return nil, nil, err
 	}
 	rel.Statements = q.Statements
-	if q.Purposes, q.Terms, err = byStatements(q.Statements, q.Purposes, q.Terms, q.Scope); err != nil {
+	if q.Purposes, q.Terms, err = byStatements(q.Statements, q.Indexer, q.Purposes, q.Terms, q.Scope); err != nil {
 		return nil, nil, err
 	}
 	if err := checkIssue(dir, rel, q.Scope, now); err != nil {
@@ -90,8 +90,15 @@ func (r *Relationship) preview(dir string, draft grants.Draft, l *List) ([]grant
 
 // sign makes a pair of a draft, if nothing stands against it.
 func (r *Relationship) sign(dir string, draft grants.Draft, signer *envelope.Signer) (grants.Pair, []grants.Warning, error) {
-	if err := withheld(dir, r.Collection, draft.Purposes); err != nil {
+	stated, err := readPreferences(dir, r.Collection)
+	if err != nil {
 		return grants.Pair{}, nil, err
+	}
+	if err := withheld(stated, r.Collection, r.Indexer, draft.Purposes); err != nil {
+		return grants.Pair{}, nil, err
+	}
+	if k, limited := stated.Keeping(); limited {
+		draft.Terms.KeepAtMost(k.Days)
 	}
 	for _, n := range []*grants.Nonce{&draft.GrantNonce, &draft.PolicyNonce} {
 		if _, err := rand.Read(n[:]); err != nil {

@@ -39,6 +39,7 @@ type Result struct {
 	WireOut      int64           `json:"wire_bytes_out"`
 	WireIn       int64           `json:"wire_bytes_in"`
 	Handshake    int64           `json:"handshake_bytes"` // of WireOut and WireIn together, the TLS handshake's
+	RoundTrips   int64           `json:"round_trips"`     // behind the handshake: how often an answer was waited for
 	Seconds      float64         `json:"seconds"`
 
 	acked func() // when set, called for each batch that was acknowledged
@@ -300,6 +301,7 @@ func (r Result) plus(next Result) Result {
 	next.Unchanged -= min(next.Unchanged, uint64(r.Sent)) // sent by this push, if not by this session
 	next.WireOut, next.WireIn = r.WireOut+next.WireOut, r.WireIn+next.WireIn
 	next.Handshake += r.Handshake
+	next.RoundTrips += r.RoundTrips
 	next.Seconds += r.Seconds
 	next.Probes += r.Probes
 	next.Unshown = append(r.Unshown, next.Unshown...)
@@ -325,7 +327,7 @@ func (s *session) bring(ctx context.Context, stop <-chan struct{}, r *Relationsh
 	}
 	err := s.refused[r.Series]
 	if err == nil {
-		err = withheld(s.p.dir, r.Collection, r.Pair.Grant.Body.Purposes)
+		err = r.withheld(s.p.dir)
 	}
 	if err == nil {
 		err = s.push(ctx, r, sc.col, &result)
@@ -344,6 +346,7 @@ func (s *session) bring(ctx context.Context, stop <-chan struct{}, r *Relationsh
 	}
 	result.acked = nil
 	result.WireOut, result.WireIn, result.Handshake = s.wire.out.Swap(0), s.wire.in.Swap(0), s.wire.handshake.Swap(0)
+	result.RoundTrips = s.wire.trips.Swap(0)
 	result.Seconds = time.Since(start).Seconds()
 	if err != nil {
 		return result, s.p.judged([]*Relationship{r}, fmt.Errorf("%s, collection %s: %w", r.Indexer, r.Collection, err))

@@ -87,7 +87,7 @@ func (r *Relationship) restate(d *grants.Draft, anew []*Statement) error {
 			anew = append(anew, s)
 		}
 	}
-	granted, terms, err := byStatements(anew, d.Purposes, d.Terms, d.Scope)
+	granted, terms, err := byStatements(anew, r.Indexer, d.Purposes, d.Terms, d.Scope)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -306,33 +307,43 @@ func (s *scanner) finish(fresh bool) error {
 // again from the source.
 type payloads struct {
 	left  int // octets that still fit
-	pages map[[32]byte]content.Page
+	pages map[[32]byte]keptPayload
 }
 
-// payloadCache is how many octets of payload a scan keeps for sending.
-const payloadCache = 96 << 20
+type keptPayload struct {
+	digest envelope.Hash
+	octets []byte
+}
+
+// payloadCache is how many octets of memory a scan keeps for sending: payloads,
+// and for each of them keptOverhead, what its place in the map takes (two slots
+// of 88 octets while the map grows) and its allocation is rounded up by.
+const (
+	payloadCache = 32 << 20
+	keptOverhead = 256
+)
 
 func newPayloads() *payloads {
-	return &payloads{left: payloadCache, pages: make(map[[32]byte]content.Page)}
+	return &payloads{left: payloadCache, pages: make(map[[32]byte]keptPayload)}
 }
 
 func (c *payloads) add(p content.Page) {
 	h := urlHash(p.URL)
 	if old, ok := c.pages[h]; ok {
-		c.left += len(old.Payload)
+		c.left += len(old.octets) + keptOverhead
 		delete(c.pages, h)
 	}
-	if len(p.Payload) <= c.left {
-		c.left -= len(p.Payload)
-		c.pages[h] = p
+	if n := len(p.Payload) + keptOverhead; n <= c.left {
+		c.left -= n
+		c.pages[h] = keptPayload{p.Digest, bytes.Clone(p.Payload)} // what it was cut out of is not kept
 	}
 }
 
 // lookup gives the payload with that digest if it was kept.
 func (c *payloads) lookup(h [32]byte, digest envelope.Hash) ([]byte, bool) {
 	p, ok := c.pages[h]
-	if !ok || p.Digest != digest {
+	if !ok || p.digest != digest {
 		return nil, false
 	}
-	return p.Payload, true
+	return p.octets, true
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/content/site"
 )
 
@@ -218,5 +219,21 @@ func TestAnotherExtractionReadsEverythingAnew(t *testing.T) {
 	}
 	if h := c.j.mustHead(t); h.Extractor != "another" || h.Revision != 1 {
 		t.Errorf("%+v", h)
+	}
+}
+
+func TestWhatAScanKeepsIsBoundedHoweverSmallThePages(t *testing.T) {
+	c := newPayloads()
+	octets := make([]byte, 10, 1<<10) // cut out of something larger
+	for i := range 2 * payloadCache / keptOverhead {
+		c.add(content.Page{URL: fmt.Sprint("https://docs.test/", i), Payload: octets})
+	}
+	if most := payloadCache / keptOverhead; len(c.pages) > most || len(c.pages) < most/2 || c.left < 0 {
+		t.Errorf("%d pages are kept, at most %d are meant; %d octets left", len(c.pages), most, c.left)
+	}
+	for _, p := range c.pages {
+		if cap(p.octets) > 64 {
+			t.Fatalf("%d octets are held for a page of %d", cap(p.octets), len(p.octets))
+		}
 	}
 }

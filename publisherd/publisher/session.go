@@ -120,8 +120,20 @@ type session struct {
 }
 
 // counter counts what a connection carries, TLS included; handshake is the part
-// of both that its handshake took.
-type counter struct{ in, out, handshake atomic.Int64 }
+// of both that its handshake took. A trip is an answer that was taken after
+// something was sent: frames that follow one another without a word from this
+// side are one.
+type counter struct {
+	in, out, handshake, trips atomic.Int64
+
+	spoken atomic.Bool // something was sent since the last trip
+}
+
+func (n *counter) heard() {
+	if n.spoken.Swap(false) {
+		n.trips.Add(1)
+	}
+}
 
 type countedConn struct {
 	net.Conn
@@ -293,6 +305,7 @@ func (s *session) next(ctx context.Context) (*oiv1.IndexerFrame, error) {
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
+	s.wire.heard()
 	if x := f.GetFault(); x != nil {
 		return nil, refusedBy(x)
 	}
@@ -344,6 +357,7 @@ func (s *session) send(ctx context.Context, f *oiv1.PublisherFrame) error {
 	if err := s.link.Send(ctx, f); err != nil {
 		return s.explain(ctx, err)
 	}
+	s.wire.spoken.Store(true)
 	return nil
 }
 

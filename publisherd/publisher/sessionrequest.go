@@ -340,7 +340,7 @@ func (s *session) attendOne(ctx context.Context, rel *Relationship, sc *scanned,
 	if err == nil {
 		err = s.follow(rel, &next)
 	}
-	next.WireOut, next.WireIn = s.wire.out.Swap(0), s.wire.in.Swap(0)
+	next.WireOut, next.WireIn, next.RoundTrips = s.wire.out.Swap(0), s.wire.in.Swap(0), s.wire.trips.Swap(0)
 	next.Seconds = time.Since(start).Seconds()
 	*all = all.plus(next)
 	return err

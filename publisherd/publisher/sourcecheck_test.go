@@ -91,14 +91,18 @@ func TestADeniedPurposeWithholdsTheGrant(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var refused *Refused
-			err := withheld(dir, "site", tt.purposes)
+			stated, err := readPreferences(dir, "site")
+			if err == nil {
+				err = withheld(stated, "site", "spiffe://search.test/indexer", tt.purposes)
+			}
 			if errors.As(err, &refused) != tt.refused || tt.refused && refused.Reason != grants.ErrPurpose || err != nil && !tt.refused {
 				t.Errorf("withheld = %v", err)
 			}
 		})
 	}
-	if err := errors.Join(keepPreferences(dir, "site", content.Preferences{}), withheld(dir, "site", grants.Purposes{grants.AITrain})); err != nil {
-		t.Errorf("once the source says nothing any more: %v", err)
+	err := keepPreferences(dir, "site", content.Preferences{})
+	if stated, read := readPreferences(dir, "site"); err != nil || read != nil || len(stated.Lines()) > 0 {
+		t.Errorf("once the source says nothing any more: %q, %v, %v", stated.Lines(), err, read)
 	}
 }
 

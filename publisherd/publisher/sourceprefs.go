@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
+	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
@@ -19,7 +20,10 @@ import (
 // that read it found it: a grant is not signed for a purpose that the source
 // denies, and under one that was signed before nothing is offered until it is
 // renewed without that purpose, or revoked
-// (TestADeniedPurposeWithholdsTheGrant). What a single page denies stands in its
+// (TestADeniedPurposeWithholdsTheGrant). So it is with an indexer that the source
+// does not approve, and with a policy by which content is kept for longer than
+// the source allows; a grant that is signed later keeps to that by itself
+// (TestWhatASourceLimitsNarrowsTheGrant). What a single page denies stands in its
 // row of the journal, and withholds the page alone, from each grant of that
 // purpose: TestAPageThatDeniesAPurposeIsWithdrawn.
 
@@ -30,6 +34,13 @@ type preference struct {
 	Origin  string `json:"origin"`
 }
 
+// statedFile is what the file holds.
+type statedFile struct {
+	Purposes  []preference       `json:"purposes"`
+	Keeping   *content.Keeping   `json:"keeping,omitempty"`
+	Approvals []content.Approval `json:"approvals,omitempty"`
+}
+
 func preferencesFile(dir, name string) string {
 	return filepath.Join(dir, "sources", name+".preferences.json")
 }
@@ -38,11 +49,14 @@ func preferencesFile(dir, name string) string {
 // nothing.
 func keepPreferences(dir, name string, p content.Preferences) error {
 	file := preferencesFile(dir, name)
-	all := []preference{}
+	all := statedFile{Purposes: []preference{}, Approvals: p.Approvals()}
 	for _, s := range p.Stated() {
-		all = append(all, preference{s.Purpose, s.Answer == content.Yes, s.Origin})
+		all.Purposes = append(all.Purposes, preference{s.Purpose, s.Answer == content.Yes, s.Origin})
 	}
-	if len(all) == 0 {
+	if k, limited := p.Keeping(); limited {
+		all.Keeping = &k
+	}
+	if len(p.Lines()) == 0 {
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -68,11 +82,17 @@ func readPreferences(dir, name string) (p content.Preferences, err error) {
 	if err != nil {
 		return p, err
 	}
-	var all []preference
+	var all statedFile
 	if err := json.Unmarshal(b, &all); err != nil {
 		return p, fmt.Errorf("%s: %w", preferencesFile(dir, name), err)
 	}
-	for _, s := range all {
+	if all.Keeping != nil {
+		p.KeepAtMost(*all.Keeping)
+	}
+	for _, a := range all.Approvals {
+		p.ApproveOnly(a)
+	}
+	for _, s := range all.Purposes {
 		a := content.No
 		if s.Allowed {
 			a = content.Yes
@@ -100,13 +120,10 @@ func (p *pageRow) denies(purposes grants.Purposes) bool {
 	return slices.ContainsFunc(purposes, denied.Deny)
 }
 
-// withheld returns a *Refused if the source denies one of the purposes.
-func withheld(dir, collection string, purposes grants.Purposes) error {
-	p, err := readPreferences(dir, collection)
-	if err != nil {
-		return err
-	}
-	for _, d := range p.Denied() {
+// withheld returns a *Refused if the source denies one of the purposes, or does
+// not approve the indexer.
+func withheld(stated content.Preferences, collection string, indexer envelope.Name, purposes grants.Purposes) error {
+	for _, d := range stated.Denied() {
 		denied, err := grants.ParsePurposes([]string{d.Purpose})
 		if err != nil {
 			return err
@@ -117,6 +134,33 @@ func withheld(dir, collection string, purposes grants.Purposes) error {
 					"collection %s denies %s, by %s; grant it without that purpose", collection, granted, d.Origin)}
 			}
 		}
+	}
+	return approved(stated, indexer)
+}
+
+// approved returns a *Refused if an indexer is not among those that the content
+// is for. It has to be named as it is in the grant: by its SPIFFE ID.
+func approved(stated content.Preferences, indexer envelope.Name) error {
+	if a, ok := stated.Approves(string(indexer)); !ok {
+		return &Refused{Reason: grants.ErrPolicy, Detail: fmt.Sprintf("%s is not among the %s", indexer, a.Origin)}
+	}
+	return nil
+}
+
+// withheld returns a *Refused if the source does not allow what the pair in force
+// does.
+func (r *Relationship) withheld(dir string) error {
+	stated, err := readPreferences(dir, r.Collection)
+	if err != nil {
+		return err
+	}
+	if err := withheld(stated, r.Collection, r.Indexer, r.Pair.Grant.Body.Purposes); err != nil {
+		return err
+	}
+	kept := r.Pair.Retention()
+	if k, limited := stated.Keeping(); limited && max(kept.CachedCopyDays, kept.FeatureDays) > k.Days {
+		return &Refused{Reason: grants.ErrPolicy, Detail: fmt.Sprintf(
+			"collection %s may be kept for %d days, by %s, and the policy says longer; renew the grant", r.Collection, k.Days, k.Origin)}
 	}
 	return nil
 }

@@ -216,9 +216,7 @@ func (s Source) Scan(ctx context.Context, dir string, each func(ScanLine) error)
 	if t, ok := r.(teller); ok {
 		told := t.Told()
 		sum.Warnings = append(sum.Warnings, told.Warnings...)
-		for _, p := range told.Preferences.Stated() {
-			sum.Preferences = append(sum.Preferences, p.String())
-		}
+		sum.Preferences = append(sum.Preferences, told.Preferences.Lines()...)
 	}
 	return sum, nil
 }

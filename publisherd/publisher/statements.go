@@ -75,9 +75,7 @@ func ReadStatement(file string) (*Statement, error) {
 	if err := s.read(filepath.Base(path), text); err != nil {
 		return nil, err
 	}
-	for _, p := range s.stated.Stated() {
-		s.Says = append(s.Says, p.String())
-	}
+	s.Says = append(s.Says, s.stated.Lines()...)
 	return s, nil
 }
 
@@ -230,7 +228,7 @@ func (s *Statement) readARC(name string, text []byte) (stated preferences.Statem
 		p.Uses.Ignore("%s: %s", name, o)
 	}
 	for _, says := range p.Says() {
-		p.Uses.Ignore("%s: %s; say so by the policy's own options", name, says)
+		p.Uses.Ignore("%s: %s; a policy has no member for it", name, says)
 	}
 	return p.Uses, nil
 }
@@ -287,8 +285,13 @@ func offeredBy(stated content.Preferences) (all grants.Purposes, notes []string)
 	return all, notes
 }
 
-// byStatements narrows purposes and terms by all statements.
-func byStatements(all []*Statement, wanted grants.Purposes, terms grants.PolicyTerms, scope grants.Scope) (grants.Purposes, grants.PolicyTerms, error) {
+// byStatements narrows purposes and terms for an indexer by all statements.
+func byStatements(
+	all []*Statement, indexer envelope.Name, wanted grants.Purposes, terms grants.PolicyTerms, scope grants.Scope,
+) (grants.Purposes, grants.PolicyTerms, error) {
+	if err := approved(joined(all), indexer); err != nil {
+		return nil, terms, err
+	}
 	granted, _, err := Draw(all, wanted)
 	if err != nil {
 		return nil, terms, err
@@ -314,6 +317,9 @@ func narrow(terms grants.PolicyTerms, all []*Statement, granted grants.Purposes,
 		if terms.Attribution != nil && (s.attribution || s.linkBack) {
 			terms.Narrow(grants.PolicyTerms{Attribution: &grants.Attribution{Required: s.attribution, LinkBack: s.linkBack}})
 		}
+	}
+	if k, limited := joined(all).Keeping(); limited {
+		terms.KeepAtMost(k.Days)
 	}
 	if len(all) > 0 {
 		terms.Deny(granted, denied)

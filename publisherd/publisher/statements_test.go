@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -182,6 +183,65 @@ func TestStatementsNarrowTheTerms(t *testing.T) {
 	var refused *Refused
 	if _, _, err := IssueGrant(dir, q, noon); !errors.As(err, &refused) || refused.Reason != grants.ErrScope || !strings.Contains(refused.Detail, "p.yaml") {
 		t.Errorf("beyond the scope of a statement: %v", err)
+	}
+}
+
+// TestWhatASourceLimitsNarrowsTheGrant limits by a file that a grant is drawn
+// from, and by what the last scan found.
+func TestWhatASourceLimitsNarrowsTheGrant(t *testing.T) {
+	policy := func(consumer string, days int) string {
+		return fmt.Sprintf(`{"arc_policy_version":"1","retention":{"max_days":%d},"approved_consumers":[%q],"access":{"uses":{"search.index":true}}}`, days, consumer)
+	}
+	limits := func(consumer string, days int) content.Preferences {
+		return statement(t, "arc-policy.json", policy(consumer, days)).stated
+	}
+	for _, tt := range []struct {
+		name     string
+		consumer string
+		days     int
+		kept     uint64
+		want     grants.Reason
+	}{
+		{"a shorter retention counts", string(peerName), 7, 7, ""},
+		{"a longer one widens nothing", string(peerName), 365, 30, ""},
+		{"none at all", string(peerName), 0, 0, ""},
+		{"another consumer", "ExampleBot", 7, 0, grants.ErrPolicy},
+		{"a part of the name", string(peerName)[:len(peerName)-1], 7, 0, grants.ErrPolicy},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			q := GrantRequest{Indexer: peerName, Source: "docs", Scope: scopeOf(t, "https://example.com/docs/"), Purposes: grants.Purposes{grants.SearchIndex}}
+			found := newFolder(t)
+			check(t, keepPreferences(found, "docs", limits(tt.consumer, tt.days)))
+			for _, dir := range []string{found, newFolder(t)} {
+				if dir != found {
+					q.Statements = []*Statement{statement(t, "arc-policy.json", policy(tt.consumer, tt.days))}
+				}
+				r, _, err := IssueGrant(dir, q, noon)
+				var refused *Refused
+				if errors.As(err, &refused) != (tt.want != "") || tt.want != "" && refused.Reason != tt.want {
+					t.Fatalf("issued: %v, want %q", err, tt.want)
+				}
+				if tt.want == "" && r.Pair.Retention() != (grants.Retention{CachedCopyDays: tt.kept, FeatureDays: tt.kept}) {
+					t.Errorf("kept for %+v days", r.Pair.Retention())
+				}
+			}
+		})
+	}
+	dir := newFolder(t)
+	q := GrantRequest{Indexer: peerName, Source: "docs", Scope: scopeOf(t, "https://example.com/docs/"), Purposes: grants.Purposes{grants.SearchIndex}}
+	r, _, err := IssueGrant(dir, q, noon)
+	check(t, errors.Join(err, r.withheld(dir)))
+	for _, p := range []content.Preferences{limits("ExampleBot", 365), limits(string(peerName), 29)} {
+		check(t, keepPreferences(dir, "docs", p))
+		var refused *Refused
+		if err := r.withheld(dir); !errors.As(err, &refused) || refused.Reason != grants.ErrPolicy {
+			t.Errorf("under a grant that was signed before: %v", err)
+		}
+	}
+	r, _, err = RenewGrant(dir, r.Series, RenewRequest{}, noon)
+	check(t, err)
+	if err := r.withheld(dir); err != nil || r.Pair.Retention().CachedCopyDays != 29 {
+		t.Errorf("renewed: %v, %+v", err, r.Pair.Retention())
 	}
 }
 

@@ -1,4 +1,5 @@
-package main
+// Package machine says what figures were taken on.
+package machine
 
 import (
 	"fmt"
@@ -8,8 +9,8 @@ import (
 	"syscall"
 )
 
-// A machine is what the figures were taken on.
-type machine struct {
+// A Machine is what the figures were taken on.
+type Machine struct {
 	CPU        string `json:"cpu"`
 	Cores      int    `json:"cores"`
 	OS         string `json:"os"`
@@ -19,15 +20,17 @@ type machine struct {
 	LoadAfter  string `json:"load_after"`
 }
 
-func (m machine) String() string {
+func (m Machine) String() string {
 	return fmt.Sprintf("%d cores of %s, %s, %s, %s; load average %s before, %s after",
 		m.Cores, m.CPU, m.OS, m.Go, m.FileSystem, m.LoadBefore, m.LoadAfter)
 }
 
-func machineOf(dir string) (machine, error) {
-	m := machine{
+// Of says what a folder is on. How busy the machine is afterwards is for the
+// caller to fill in.
+func Of(dir string) (Machine, error) {
+	m := Machine{
 		CPU: "an unknown processor", Cores: runtime.GOMAXPROCS(0), OS: runtime.GOOS + "/" + runtime.GOARCH,
-		Go: runtime.Version(), LoadBefore: loadAverage(),
+		Go: runtime.Version(), LoadBefore: LoadAverage(),
 	}
 	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
 		m.OS += " " + strings.TrimSpace(string(b))
@@ -50,8 +53,8 @@ func machineOf(dir string) (machine, error) {
 	return m, nil
 }
 
-// loadAverage says how busy the machine is, as it does itself.
-func loadAverage() string {
+// LoadAverage says how busy the machine is, as it does itself.
+func LoadAverage() string {
 	b, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return "unknown"

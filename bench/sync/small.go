@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// leastPages is the least number of pages that differences are spread over, so
+// that the guard against the deletion of many does not stand in the way.
+const leastPages = 1000
+
+// small is what was measured on many small pages, with three indexers at once.
+type small struct {
+	Pages     int     `json:"pages"`
+	First     phase   `json:"first"`
+	Unchanged phase   `json:"unchanged"`
+	Lost      phase   `json:"lost"`    // the publisher's store, and ten pages are others
+	Restart   float64 `json:"restart"` // seconds until an indexer is ready
+}
+
+func measureSmall(ctx context.Context, dir string, pages int, o options, progress func(string, ...any)) (_ *small, err error) {
+	site := filepath.Join(dir, "site")
+	if err := generate(ctx, site, pages); err != nil {
+		return nil, err
+	}
+	progress("%d small pages are written", pages)
+	f, err := newFleet(ctx, dir, o.bin, site, 3)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.stop(), os.RemoveAll(dir)) }()
+	s := &small{Pages: pages}
+	push := func(ph *phase, name string) error {
+		if *ph, err = f.push(ctx, name); err == nil {
+			progress("%d small pages, %s: %d sent, %d deleted, %d octets, %d round trips, %.1f s; %d MiB and %d MiB", pages, name,
+				ph.Sent, ph.Deleted, ph.Octets, ph.RoundTrips, ph.Seconds, ph.PublisherRSS>>20, ph.IndexerRSS>>20)
+		}
+		return err
+	}
+	if err := errors.Join(push(&s.First, "first"), push(&s.Unchanged, "unchanged")); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.RemoveAll(filepath.Join(f.publisher(), "store")), differ(site, pages)); err != nil {
+		return nil, err
+	}
+	if err := push(&s.Lost, "store lost, ten differ"); err != nil {
+		return nil, err
+	}
+	if s.First.Sent != pages || s.Unchanged.Sent+s.Unchanged.Deleted != 0 || s.Lost.Sent != 7 || s.Lost.Deleted != 3 {
+		return nil, fmt.Errorf("what was sent is not what differs: %+v", s)
+	}
+	x := f.indexers[0]
+	if err := x.stop(); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	_, err = f.start(ctx, x)
+	s.Restart = time.Since(began).Seconds()
+	return s, err
+}
+
+// page is where the i-th page stands: a thousand to a folder.
+func page(site string, i int) string {
+	return filepath.Join(site, fmt.Sprintf("d%04d", i/1000), fmt.Sprintf("p%07d.html", i))
+}
+
+// generate writes the pages, of about 300 octets each, the same each time.
+func generate(ctx context.Context, site string, pages int) error {
+	for i := range pages {
+		if i%1000 == 0 {
+			if err := errors.Join(ctx.Err(), os.MkdirAll(filepath.Dir(page(site, i)), 0o755)); err != nil {
+				return err
+			}
+		}
+		if err := writePage(site, i, "little"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writePage(site string, i int, says string) error {
+	return os.WriteFile(page(site, i), fmt.Appendf(nil, "<!DOCTYPE html><html lang=en><head><title>Page %d</title></head><body><main><h1>Page %d</h1>"+
+		"<p>This is the page with the number %d, %08x, which says %s beyond that: item %d of ward %d in quarter %d, kept since %d.</p></main></body></html>\n",
+		i, i, i, uint32(uint64(i)*2654435761), says, i%977, i%89, i%13, 1900+i%120), 0o644)
+}
+
+// differ edits four pages, deletes three and adds three, all over the site.
+func differ(site string, pages int) error {
+	var errs []error
+	for k := range 10 {
+		i := (2*k + 1) * pages / 20
+		switch {
+		case k < 4:
+			errs = append(errs, writePage(site, i, "much"))
+		case k < 7:
+			errs = append(errs, os.Remove(page(site, i)))
+		default:
+			errs = append(errs, os.WriteFile(page(site, i)+".new.html", fmt.Appendf(nil, "<!DOCTYPE html><title>New %d</title><p>New.", k), 0o644))
+		}
+	}
+	return errors.Join(errs...)
+}
