@@ -13,6 +13,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/equivocation"
 	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
+	"github.com/uzpif-oi/uzpif-oi/internal/exported"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 	"github.com/uzpif-oi/uzpif-oi/translog/remote"
 	"github.com/uzpif-oi/uzpif-oi/translog/witness"
@@ -29,8 +30,8 @@ type verifyFlags struct {
 func verifyCommand() *cobra.Command {
 	var f verifyFlags
 	cmd := &cobra.Command{
-		Use:   "verify EVIDENCE.json --key CARD.json",
-		Short: "Verify an evidence file, or that of an equivocation",
+		Use:   "verify EVIDENCE.json|DIR --key CARD.json",
+		Short: "Verify an evidence file, that of an equivocation, or the folder of an export",
 		Long: `Verify an evidence file: what an indexer signed about one page.
 
 The verdict is one of
@@ -42,6 +43,9 @@ The verdict is one of
 
 A file of an equivocation, two objects that somebody signed for one place, is
 signed or invalid; give the card of whoever signed them.
+
+The folder of an export is signed or invalid as well: its manifest, every file, and
+the tree over its pages. Give the indexer's card.
 
 Trusted is what --key names, and nothing else: give the indexer's identity card,
 as you got it from the indexer and compared by its fingerprint. Without --log the
@@ -82,6 +86,9 @@ func verify(ctx context.Context, out io.Writer, path string, f verifyFlags) erro
 		if err := remote.CheckURL(f.log); err != nil {
 			return cli.With(cli.Usage, err)
 		}
+	}
+	if exported.IsExport(path) {
+		return verifyExport(out, path, f)
 	}
 	raw, o, err := readInputs(path, f, time.Now())
 	if err != nil {

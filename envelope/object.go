@@ -27,6 +27,7 @@ const (
 	Checkpoint      Type = "signed-checkpoint"          // UZPIF-OI 9.1.3
 	Receipt         Type = "indexer-receipt"            // UZPIF-OI 12.5.1
 	Acknowledgement Type = "revocation-acknowledgement" // UZPIF-OI 12.6.1
+	Export          Type = "export-manifest"            // UZPIF-OI 11
 )
 
 // rule is what the envelope itself asks of a type.
@@ -60,6 +61,8 @@ func ruleOf(t Type) (rule, bool) {
 		return rule{"publisher", required, false}, true
 	case Entry, Checkpoint:
 		return rule{"indexer", forbidden, false}, true
+	case Export:
+		return rule{"indexer", forbidden, true}, true
 	case Receipt, Acknowledgement:
 		return rule{"indexer", required, false}, true
 	}

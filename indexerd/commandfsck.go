@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/uzpif-oi/uzpif-oi/indexerd/export"
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 )
@@ -60,6 +61,15 @@ func (d *daemon) long(mux *http.ServeMux) {
 	mux.HandleFunc("POST /backup", func(w http.ResponseWriter, r *http.Request) {
 		answerLong(w, r, func(ctx context.Context) (*indexer.Manifest, error) {
 			return d.x.Backup(ctx, r.URL.Query().Get("to"), cli.Version())
+		})
+	})
+	mux.HandleFunc("POST /export", func(w http.ResponseWriter, r *http.Request) {
+		answerLong(w, r, func(ctx context.Context) (*export.Report, error) {
+			o, err := exportOptions(r.URL.Query())
+			if err != nil {
+				return nil, err
+			}
+			return writeExport(ctx, d.x, o)
 		})
 	})
 }

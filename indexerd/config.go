@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -46,6 +47,13 @@ type config struct {
 	RequestBacklog uint64        `mapstructure:"request_backlog"`
 	RequestTimeout time.Duration `mapstructure:"request_timeout"`
 
+	Gateway            string  `mapstructure:"gateway"`
+	GatewayURL         string  `mapstructure:"gateway_url"`
+	GatewayPurpose     string  `mapstructure:"gateway_purpose"`
+	GatewayRate        float64 `mapstructure:"gateway_rate"`
+	GatewayCertificate string  `mapstructure:"gateway_certificate"`
+	GatewayKey         string  `mapstructure:"gateway_key"`
+
 	level      slog.Level
 	trustStore bool // a flag of run, on purpose in no file
 }
@@ -75,6 +83,19 @@ admin: {{.Admin}}
 # Where consumers read the feed (mutual TLS), as host:port. "off" serves it to
 # nobody; "consumer add" says who may read, and for what.
 # feed: "off"
+
+# Where pages whose policy lets them be passed on are handed out again, to anybody
+# (TCT and SCP over HTTPS; doc/export.md), as host:port, or "off". gateway_url is the
+# root by which others reach it. Whoever asks is taken to read for gateway_purpose, and
+# may ask gateway_rate times a second, 0 to 1000000, where 0 is no limit. Certificate
+# and key are files, loaded again when they are replaced; without them it has to be on
+# loopback, behind a proxy that says whom it asks for by X-Forwarded-For.
+# gateway: "off"
+# gateway_url: ""
+# gateway_purpose: rag.retrieve
+# gateway_rate: 20
+# gateway_certificate: ""
+# gateway_key: ""
 
 # A file that names the witnesses who cosign published checkpoints, and how many
 # of them must (C2SP tlog-policy; doc/metrics.md has an example). Empty: nobody.
@@ -157,6 +178,8 @@ func loadConfig(dir string) (config, error) {
 		"witnesses": "", "witness_timeout": "5s", "witness_policy": policyOpen,
 		"ballast_mib": 64, "low_water_mib": 256, "disk_stall": "30s",
 		"tls_certificate": "", "tls_key": "",
+		"gateway": "off", "gateway_url": "", "gateway_purpose": "rag.retrieve", "gateway_rate": 20.0,
+		"gateway_certificate": "", "gateway_key": "",
 		"request_rate": 50, "request_pages": 64, "request_order": orderNewest, "request_backlog": 1_000_000, "request_timeout": "2m",
 	}, &c)
 	if err != nil {
@@ -194,7 +217,7 @@ func (c *config) check() error {
 	if c.WitnessPolicy != policyOpen && c.WitnessPolicy != policyClosed {
 		return cli.Errorf(cli.Config, "witness_policy: %.40q, want open or closed", c.WitnessPolicy)
 	}
-	if err := c.checkRequests(); err != nil {
+	if err := errors.Join(c.checkRequests(), c.checkGateway()); err != nil {
 		return err
 	}
 	if _, err := cli.CertificateFiles("", c.Certificate, c.Key); err != nil {

@@ -22,7 +22,7 @@ const scrapes = 4
 func (d *daemon) monitor() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", d.health())
-	mux.Handle("GET /metrics", metricsHandler(d.x.Figures, time.Now, d.log))
+	mux.Handle("GET /metrics", metricsHandler(d.figures, time.Now, d.log))
 	return mux
 }
 
@@ -72,7 +72,7 @@ func (c *figures) Collect(out chan<- prometheus.Metric) {
 }
 
 func metrics() []metric {
-	return slices.Concat(logMetrics(), witnessMetrics(), storeMetrics(), feedMetrics(), identityMetrics(), requestMetrics())
+	return slices.Concat(logMetrics(), witnessMetrics(), storeMetrics(), feedMetrics(), identityMetrics(), requestMetrics(), gatewayMetrics())
 }
 
 // gauge and counter are metrics of one value.

@@ -37,7 +37,7 @@ func newRoot() *cobra.Command {
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON, one object a line")
 	root.AddCommand(
 		newInit(a), cli.CardCommand(&a.dir), newTrust(a), newRun(a), newStatus(a), newAgreements(a), newPublishers(a), newPage(a), newEvidence(a), newLog(a),
-		newConsumer(a), newFeed(a), newAsk(a),
+		newConsumer(a), newFeed(a), newExport(a), newAsk(a),
 		newFsck(a), newBackup(a), newKey(a), newEquivocations(a), newCheckConfig(a), cli.VersionCommand(&a.json), cli.ManCommand(),
 	)
 	return root

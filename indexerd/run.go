@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/uzpif-oi/uzpif-oi/indexerd/gateway"
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
@@ -33,6 +34,8 @@ type running struct {
 	Public string `json:"public"`
 	Admin  string `json:"admin,omitempty"`
 	Feed   string `json:"feed,omitempty"`
+
+	Gateway string `json:"gateway,omitempty"`
 }
 
 func newRun(a *app) *cobra.Command {
@@ -115,10 +118,13 @@ type daemon struct {
 	reload                          *cli.Reloader[config]
 	session, public, admin, control net.Listener
 	feed                            net.Listener // nil: served to nobody
+
+	gateway         *gateway.Gateway // nil: off
+	gatewayListener net.Listener
 }
 
 func (d *daemon) closeListeners() {
-	for _, l := range []net.Listener{d.session, d.public, d.admin, d.control, d.feed} {
+	for _, l := range []net.Listener{d.session, d.public, d.admin, d.control, d.feed, d.gatewayListener} {
 		if l != nil {
 			l.Close()
 		}
@@ -139,6 +145,9 @@ func (d *daemon) listen(c config) (err error) {
 			return fmt.Errorf("feed: %w", err)
 		}
 		d.bound.Feed = d.feed.Addr().String()
+	}
+	if err := d.listenGateway(c); err != nil {
+		return err
 	}
 	if d.public, err = net.Listen("tcp", c.Public); err != nil {
 		return fmt.Errorf("public: %w", err)
@@ -173,6 +182,9 @@ func (d *daemon) serve(ctx context.Context) error {
 	}
 	const read, write = 30 * time.Second, time.Minute
 	cli.ServeHTTP(group, ctx, d.public, d.x.Public(), read, write, d.log)
+	if d.gateway != nil {
+		cli.ServeHTTP(group, ctx, d.gatewayListener, d.gateway, read, write, d.log)
+	}
 	cli.ServeHTTP(group, ctx, d.admin, d.monitor(), read, write, d.log)
 	cli.ServeHTTP(group, ctx, d.control, d.commands(), read, write, d.log)
 	group.Go(func() error { return d.x.Wait(ctx) })

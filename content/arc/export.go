@@ -46,6 +46,10 @@ type ExportConfig struct {
 	Policy    *Policy // nil for none
 	Rate      float64 // crawl_rate in requests a second; 0 for none
 	Contact   string  // ai-crawl-contact
+
+	// Forget keeps nothing of a page that is gone: behind a removal, the deltas of
+	// earlier days are removed at once.
+	Forget bool
 }
 
 // An Export brings a folder up to the pages that it is given: a sitemap, a delta

@@ -123,9 +123,10 @@ func (x *Export) sweep() error {
 			return nil
 		}
 		day, isDelta := isDeltaFile(strings.TrimSuffix(name, ".gz"))
+		isDelta = isDelta && (day.Before(oldest) || x.config.Forget && x.report.Removed > 0 && strings.TrimSuffix(name, ".gz") != x.report.Delta)
 		left := strings.HasPrefix(path.Base(name), ".arc-") && name != markFile
 		switch {
-		case left, isDelta && day.Before(oldest), name == policyFile && x.config.Policy == nil, name == YAMLFile && !x.config.YAML:
+		case left, isDelta, name == policyFile && x.config.Policy == nil, name == YAMLFile && !x.config.YAML:
 			return os.Remove(x.path(name))
 		}
 		return nil

@@ -39,6 +39,10 @@ type ExportConfig struct {
 	// first, after a deletion, which deltas cannot tell, when the last one is
 	// older than UpdateFreq says, and behind maxDeltas deltas.
 	Snapshot bool
+
+	// Forget keeps nothing of a page that is gone: behind a deletion, what was
+	// written before the new snapshot is removed at once, and not when it expires.
+	Forget bool
 }
 
 // maxDeltas is how many deltas follow one snapshot.

@@ -118,7 +118,7 @@ func (e *export) sitemap() (first *Sitemap, more int, err error) {
 		first.Compression = []string{name}
 	}
 	for _, f := range e.state.Files {
-		if f.Type == Snapshot && !f.Generated.Equal(e.state.Base) || e.c.Generated.After(f.Expires) {
+		if f.Type == Snapshot && !f.Generated.Equal(e.state.Base) || e.c.Generated.After(f.Expires) || e.forgets(&f) {
 			continue
 		}
 		first.Listings = append(first.Listings, Listing{
@@ -195,13 +195,17 @@ func remove(path string) error {
 	return nil
 }
 
+// forgets reports whether a file may hold pages that are gone: each deletion begins
+// with a snapshot.
+func (e *export) forgets(f *exportFile) bool { return e.c.Forget && f.Generated.Before(e.state.Base) }
+
 // clear removes collections that have expired, and those of this section that
 // an export left that did not come to its end.
 func (e *export) clear() error {
 	keep := make(map[string]bool)
 	var files []exportFile
 	for _, f := range e.state.Files {
-		if !e.c.Generated.After(f.Expires) || f.Generated.Equal(e.state.Base) {
+		if !e.forgets(&f) && !e.c.Generated.After(f.Expires) || f.Generated.Equal(e.state.Base) {
 			files = append(files, f)
 			keep[f.Name] = true
 		}

@@ -50,23 +50,36 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if isMap {
-		w.Header().Set("Content-Type", "application/xml; charset=utf-8")
-		w.Header().Set("Cache-Control", "public, max-age=60, must-revalidate")
 		// Two exports may lie within the second that Last-Modified knows.
-		w.Header().Set("ETag", fmt.Sprintf(`"%x-%x"`, info.ModTime().UnixNano(), info.Size()))
-		http.ServeContent(w, r, "", info.ModTime(), f)
+		ServeSitemap(w, r, f, fmt.Sprintf("%x-%x", info.ModTime().UnixNano(), info.Size()), info.ModTime())
 		return
 	}
-	// ServeContent leaves the length out where a coding is set.
-	w.Header().Set("Content-Length", strconv.FormatInt(info.Size(), 10))
-	h.collection(w, r, f, info.ModTime())
+	h.collection(w, r, f, info.Size(), info.ModTime())
+}
+
+// ServeSitemap answers a GET or HEAD with a sitemap, under an ETag without quotes.
+func ServeSitemap(w http.ResponseWriter, r *http.Request, sitemap io.ReadSeeker, etag string, modified time.Time) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Content-Type", "application/xml; charset=utf-8")
+	w.Header().Set("Cache-Control", "public, max-age=60, must-revalidate")
+	w.Header().Set("ETag", `"`+etag+`"`)
+	http.ServeContent(w, r, "", modified, sitemap)
+}
+
+// ServeCollection answers a GET or HEAD with a collection of so many octets, as
+// Handler does.
+func ServeCollection(w http.ResponseWriter, r *http.Request, collection io.ReadSeeker, size int64, freq string) {
+	h := &handler{every: interval(freq)}
+	h.collection(w, r, collection, size, time.Time{})
 }
 
 // collection serves one file; what it cannot read of it, it leaves unsaid.
-func (h *handler) collection(w http.ResponseWriter, r *http.Request, f *os.File, modified time.Time) {
+func (h *handler) collection(w http.ResponseWriter, r *http.Request, f io.ReadSeeker, size int64, modified time.Time) {
 	header := w.Header()
+	header.Set("X-Content-Type-Options", "nosniff")
+	// ServeContent leaves the length out where a coding is set.
+	header.Set("Content-Length", strconv.FormatInt(size, 10))
 	header.Set("Content-Type", "application/scp")
 	c, packed, err := metadata(f)
 	if coding := packed.Coding(); coding != "" {

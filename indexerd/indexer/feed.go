@@ -82,6 +82,9 @@ type hub struct {
 	// purgedMu keeps one statement from being written over by an older one.
 	purgedMu sync.Mutex
 
+	// handedMu lets one at a time of the indexer's own exits write what it was handed.
+	handedMu sync.Mutex
+
 	items, slow, refused atomic.Uint64
 }
 

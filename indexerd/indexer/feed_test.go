@@ -301,8 +301,18 @@ func TestAFeedTellsWhatItsPurposeAllows(t *testing.T) {
 			}
 			k := rapid.SampledFrom(keepers).Draw(drawn, "reader")
 			k.read(rapid.IntRange(-1, 12).Draw(drawn, "items"))
+			if rapid.IntRange(0, 15).Draw(drawn, "leave") == 0 {
+				if err := c.leaves(); err != nil {
+					drawn.Fatal(err)
+				}
+			}
 		}
 		r.retained()
+		if n%4 == 0 { // exports make much durable
+			if err := c.leaves(); err != nil {
+				drawn.Fatal(err)
+			}
+		}
 		for _, k := range keepers {
 			k.read(-1)
 			if err := c.matches(k); err != nil {

@@ -19,6 +19,8 @@ type Figures struct {
 	Certificate  identity.CertificateStatus
 	Trust        identity.TrustStatus
 	Feed         FeedFigures
+	// Gateway is filled in by the program that serves it.
+	Gateway struct{ Requests, Limited, Refused uint64 }
 }
 
 // Figures reads them all; it costs some microseconds, and waits for nobody.

@@ -7,6 +7,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
 // A Reading is what may be read for one purpose at one moment: of what is released,
@@ -19,6 +20,7 @@ type Reading struct {
 	rows durable.Reader
 	done func()
 	over <-chan struct{}
+	view translog.View
 
 	// series is the number of the last change of a series, up to which the gates
 	// are right.
@@ -53,7 +55,7 @@ func (r *Reading) renew() error {
 		return err
 	}
 	r.Close()
-	r.rows, r.done, r.over = s, s.Close, s.Superseded()
+	r.rows, r.done, r.over, r.view = s, s.Close, s.Superseded(), s.View
 	if r.gates == nil || series != r.series {
 		r.series, r.gates = series, make(map[uint32]*gate)
 	}

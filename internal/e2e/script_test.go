@@ -78,6 +78,7 @@ func runScripts(t *testing.T, folder string) {
 			"thick":      thick,
 			"handout":    handout,
 			"handfolder": handFolder,
+			"gateway":    gatewayAddress,
 
 			"postrevocations": postRevocations,
 		},
@@ -107,6 +108,18 @@ func addresses(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Setenv(name, addr)
 		}
 	}
+}
+
+// gatewayAddress DIR sets GATEWAY to the URL of the gateway that a run.json tells.
+func gatewayAddress(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: gateway DIR")
+	}
+	var r struct{ Gateway string }
+	b, err := os.ReadFile(filepath.Join(ts.MkAbs(args[0]), "run.json"))
+	ts.Check(err)
+	ts.Check(json.Unmarshal(b, &r))
+	ts.Setenv("GATEWAY", "http://"+r.Gateway)
 }
 
 // field PATH WANT compares one value of the JSON line that was printed last. A

@@ -22,7 +22,7 @@ func TestEachMemberOfABodyIsDescribed(t *testing.T) {
 	bodies := []any{
 		identity.Card{}, identity.Key{}, grants.PolicyBody{}, grants.GrantBody{}, grants.Scope{}, grants.FeedBody{},
 		grants.AnnouncementBody{}, translog.Manifest{}, grants.RevocationBody{}, translog.Entry{}, translog.Checkpoint{},
-		translog.Receipt{}, translog.Acknowledgement{},
+		translog.Receipt{}, translog.Export{}, translog.Acknowledgement{},
 	}
 	if len(tables) != len(bodies) {
 		t.Fatalf("%d tables for %d bodies", len(tables), len(bodies))

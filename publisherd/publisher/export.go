@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
-	"github.com/uzpif-oi/uzpif-oi/content/arc"
+	"github.com/uzpif-oi/uzpif-oi/content/convert"
 	"github.com/uzpif-oi/uzpif-oi/content/scp"
 	"github.com/uzpif-oi/uzpif-oi/content/tct"
 )
@@ -225,50 +225,18 @@ func (x *exporter) tctConfig() tct.ExportConfig {
 
 // asTCT turns a page into one whose payload is TCT's.
 func (x *exporter) asTCT(p content.Page) (content.Page, error) {
-	if p.Format == content.FormatTCT {
-		if p.Description != "" {
-			x.lose([]string{"description"})
-		}
-		return p, nil
-	}
-	d, lost, err := document(&p)
-	if err != nil {
-		return p, fmt.Errorf("page %.200q: %w", p.URL, err)
-	}
+	p, lost, err := convert.ToTCT(p)
 	x.lose(lost)
-	p.Format = content.FormatTCT
-	p.Payload, p.Fingerprint = tct.Encode(nil, d)
-	return p, nil
-}
-
-// document is what a page of another format says in TCT.
-func document(p *content.Page) (tct.Document, []string, error) {
-	if p.Format == content.FormatARC {
-		e, err := arc.ParseEntry(p.Payload)
-		if err != nil {
-			return tct.Document{}, nil, err
-		}
-		d, lost := e.Document()
-		return d, lost, nil
-	}
-	line, err := scp.ParsePage(p.Payload)
-	if err != nil {
-		return tct.Document{}, nil, err
-	}
-	d, lost := line.Document()
-	return d, lost, nil
+	return p, err
 }
 
 func (x *exporter) scp(ctx context.Context) error {
 	lines := func(yield func([]byte, error) bool) {
 		for p, err := range x.pages(ctx) {
 			var line []byte
-			if err == nil && p.Format == content.FormatARC {
-				p, err = x.asTCT(p)
-			}
 			if err == nil {
 				var lost []string
-				line, lost, err = scp.FromContent(&p)
+				line, lost, err = convert.ToSCP(p)
 				x.lose(lost)
 			}
 			if !yield(line, err) || err != nil {

@@ -1,0 +1,205 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/uzpif-oi/uzpif-oi/content/serve"
+	"github.com/uzpif-oi/uzpif-oi/content/tct"
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/indexerd/export"
+	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
+)
+
+// A Config says what a gateway hands out.
+type Config struct {
+	Indexer *indexer.Indexer
+	// Purpose is the one for which whoever asks is taken to read.
+	Purpose grants.Purpose
+	// URL is that of the gateway as others reach it, with a slash at its end.
+	URL  string
+	Rate float64 // requests a second of each client
+	// Proxied says that the client's address is what a proxy in front says last.
+	Proxied bool
+	Log     *slog.Logger
+}
+
+// A Gateway answers requests.
+type Gateway struct {
+	c        Config
+	clients  clients
+	editions editions
+
+	// namesMu guards names, the collections that a request has found.
+	namesMu sync.Mutex
+	names   map[string]name
+
+	requests, limited, refused atomic.Uint64
+}
+
+type name struct {
+	publisher envelope.Name
+	series    string
+}
+
+// maxNames bounds the names that are kept.
+const maxNames = 4096
+
+// New makes a gateway.
+func New(c Config) *Gateway {
+	g := &Gateway{c: c, names: make(map[string]name)}
+	g.clients.rate = c.Rate
+	g.editions.building = make(chan struct{}, 1)
+	g.editions.all = make(map[string]*edition)
+	return g
+}
+
+// Figures are what an operator watches: requests, and those of them that were
+// limited, or refused since there is nothing, or nothing that may be passed on.
+func (g *Gateway) Figures() (requests, limited, refused uint64) {
+	return g.requests.Load(), g.limited.Load(), g.refused.Load()
+}
+
+// ServeHTTP answers one request.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.requests.Add(1)
+	w = &asking{w}
+	if !g.clients.take(clientOf(r, g.c.Proxied)) {
+		g.limited.Add(1)
+		w.Header().Set("Retry-After", "1")
+		serve.Refuse(w, http.StatusTooManyRequests)
+		return
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		serve.Refuse(w, http.StatusMethodNotAllowed)
+		return
+	}
+	reading, err := g.c.Indexer.Reading(g.c.Purpose, true)
+	if err != nil {
+		g.fail(w, err)
+		return
+	}
+	defer reading.Close()
+	id, file, below := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
+	if !below {
+		h := &tct.Handler{Documents: &root{g, reading}, Index: "/" + tct.SitemapFile, Clear: anyhow}
+		h.ServeHTTP(w, r)
+		return
+	}
+	o, err := g.offer(reading, id)
+	if err != nil {
+		g.fail(w, err)
+		return
+	}
+	w.Header().Set("Content-Usage", usage(o))
+	if file == scpSitemap || strings.HasPrefix(file, id+scpPart) {
+		g.serveSCP(w, r, reading, o, file)
+		return
+	}
+	h := &tct.Handler{
+		Documents: &folder{g, reading, o}, Index: "/" + id + "/" + tct.SitemapFile, Policy: "/" + id + "/" + tct.PolicyFile, Clear: anyhow,
+	}
+	h.ServeHTTP(w, r)
+}
+
+func anyhow(*http.Request) bool { return true }
+
+// offer finds an open collection by its name in paths.
+func (g *Gateway) offer(r *indexer.Reading, id string) (*indexer.Offer, error) {
+	g.namesMu.Lock()
+	n, known := g.names[id]
+	g.namesMu.Unlock()
+	if known {
+		return r.Offer(n.publisher, n.series)
+	}
+	all, err := r.Offers()
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if export.ID(&all[i]) != id {
+			continue
+		}
+		g.namesMu.Lock()
+		if len(g.names) >= maxNames {
+			clear(g.names)
+		}
+		g.names[id] = name{all[i].Publisher, all[i].Series}
+		g.namesMu.Unlock()
+		return &all[i], nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+// fail answers without a representation: 410 for what was withdrawn, 404 for all else
+// that may not be read, whatever the reason.
+func (g *Gateway) fail(w http.ResponseWriter, err error) {
+	err = gone(err)
+	w.Header().Del("Content-Usage")
+	w.Header().Set("Cache-Control", "no-store")
+	switch {
+	case errors.Is(err, tct.ErrGone):
+		g.refused.Add(1)
+		serve.Refuse(w, http.StatusGone)
+	case errors.Is(err, fs.ErrNotExist):
+		g.refused.Add(1)
+		serve.Refuse(w, http.StatusNotFound)
+	case errors.Is(err, context.Canceled):
+		serve.Refuse(w, http.StatusServiceUnavailable)
+	default:
+		g.c.Log.Error("gateway", "error", err)
+		serve.Refuse(w, http.StatusInternalServerError)
+	}
+}
+
+// gone turns a refusal into what a request is told.
+func gone(err error) error {
+	var reason grants.Reason
+	switch {
+	case errors.Is(err, grants.ErrRevoked):
+		return tct.ErrGone
+	case errors.As(err, &reason):
+		return fs.ErrNotExist
+	}
+	return err
+}
+
+// usage is the Content-Usage of what a collection's terms allow.
+func usage(o *indexer.Offer) string {
+	say := func(p grants.Purpose) string {
+		if o.Terms.Purposes.Has(p) {
+			return "y"
+		}
+		return "n"
+	}
+	return fmt.Sprintf("search=%s, train-ai=%s", say(grants.SearchIndex), say(grants.AITrain))
+}
+
+// asking has caches ask before each use: consent may end at any time, and what the
+// formats let caches do without asking is for who owns the pages.
+type asking struct{ http.ResponseWriter }
+
+// WriteHeader replaces what the formats say.
+func (a *asking) WriteHeader(status int) {
+	if h := a.Header(); h.Get("Cache-Control") != "no-store" {
+		h.Set("Cache-Control", "no-cache")
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// nopCloser is content in memory.
+type nopCloser struct{ *bytes.Reader }
+
+func (nopCloser) Close() error { return nil }
+
+func inMemory(b []byte) nopCloser { return nopCloser{bytes.NewReader(b)} }
