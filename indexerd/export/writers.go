@@ -159,8 +159,7 @@ func (w *rbtWriter) finish() (int, int, error) {
 func (w *rbtWriter) close() { w.x.Close() }
 
 type arcWriter struct {
-	x    *arc.Export
-	lost map[string]int
+	x *arc.Export
 }
 
 func (w *arcWriter) add(p content.Page) ([]string, error) {

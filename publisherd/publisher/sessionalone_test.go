@@ -137,7 +137,7 @@ func TestALargePageIsSentInBoundedMemory(t *testing.T) {
 	}
 	r, w := io.Pipe()
 	k := &sink{pipe: w}
-	s := &session{welcome: &oiv1.Welcome{Limits: &oiv1.Limits{ChunkBytes: 1 << 20}}, credit: 1 << 30}
+	s := &session{welcome: &oiv1.Welcome{Limits: &oiv1.Limits{ChunkBytes: 1 << 20}}, credit: 1 << 30, wire: new(counter)}
 	s.link = link.New[*oiv1.PublisherFrame, *oiv1.IndexerFrame](k, link.Options[*oiv1.PublisherFrame, *oiv1.IndexerFrame]{
 		Heartbeat: time.Hour, Silence: time.Hour,
 	})
