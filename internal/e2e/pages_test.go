@@ -68,7 +68,7 @@ func newBrowser(t testing.TB, only string) *browser {
 // own are the hosts of Chromium's own services, not all of which a flag turns
 // off: it tries them whatever it shows.
 var own = []string{
-	"accounts.google.com", "clients2.google.com", "content-autofill.googleapis.com", "edgedl.me.gvt1.com",
+	"accounts.google.com", "www.google.com", "clients2.google.com", "content-autofill.googleapis.com", "edgedl.me.gvt1.com",
 	"optimizationguide-pa.googleapis.com", "redirector.gvt1.com", "safebrowsing.googleapis.com", "update.googleapis.com",
 }
 

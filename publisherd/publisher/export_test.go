@@ -34,7 +34,7 @@ func newRoundTrip(t *testing.T, folder string) *roundTrip {
 	return &roundTrip{t, Source{Name: "docs", Kind: "site", Location: folder, BaseURL: exportBase}}
 }
 
-// pages reads a source, by URL.
+// pages reads a source, by URL. A page that is skipped is told.
 func (c *roundTrip) pages(s Source) map[string]content.Page {
 	c.t.Helper()
 	r, err := s.reader(c.t.TempDir(), c.t.TempDir())
@@ -43,7 +43,7 @@ func (c *roundTrip) pages(s Source) map[string]content.Page {
 	}
 	defer closeReader(r)
 	all := make(map[string]content.Page)
-	for p, err := range r.Pages(c.t.Context(), nil, nil) {
+	for p, err := range r.Pages(c.t.Context(), nil, func(s content.Skipped) { c.t.Logf("skipped: %s: %s", s.Location, s.Reason) }) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -71,6 +71,10 @@ func (c *roundTrip) run() int {
 		out := c.t.TempDir()
 		c.export(format, out, time.Now())
 		got := c.pages(Source{Name: "back", Kind: format.String(), Location: out})
+		want := maps.Clone(want)
+		if format == content.FormatARC { // an entry holds no snapshot of so many words: its HTML has to be beside it
+			maps.DeleteFunc(want, func(u string, p content.Page) bool { return got[u].URL == "" && len(p.Payload) > arc.MaxEntry/2 })
+		}
 		if a, b := slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)); !slices.Equal(a, b) {
 			c.t.Fatalf("%v: %d URLs come back, %d went out", format, len(a), len(b))
 		}
