@@ -40,7 +40,7 @@ build: ## build publisherd, indexerd and auditor into bin/ (the first build take
 .PHONY: test
 test: ## run the whole suite; needs nothing but Go
 	@echo "Building and testing; each package prints a line when it is done."
-	$(GO) test -timeout 10m ./...
+	$(GO) test -timeout 15m ./...
 	@if [ -e testdata/thirdparty/go.mod ]; then $(MAKE) --no-print-directory testthird; fi
 	@if [ -e bench/go.mod ]; then $(MAKE) --no-print-directory testbench; fi
 
