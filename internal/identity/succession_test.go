@@ -259,6 +259,43 @@ func TestWhateverIsReplacedPeersFollow(t *testing.T) {
 	})
 }
 
+func TestTLSKeysMakeRoomForThoseThatSign(t *testing.T) {
+	options, random, now := publisherOptions(alice), &dice{}, begin
+	keys, card, err := options.issue(random)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held [][]byte
+	for range 12 {
+		c, err := AuthenticateCard(card.Raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &Local{Card: c}
+		if l.CardSigner, err = envelope.NewSigner(keys[envelope.UseCard]); err != nil {
+			t.Fatal(err)
+		}
+		if l.Envelope, err = envelope.NewSigner(keys[envelope.UseEnvelope]); err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, signed(t, l.Envelope, c.Object.Epoch, now))
+		s, err := l.succeed(KeyOptions{Uses: []envelope.Use{envelope.UseTLS, envelope.UseEnvelope}, Now: now, Rand: random})
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[envelope.UseEnvelope], card = s.keys[keyFile(envelope.UseEnvelope)], s.card
+	}
+	c, err := AuthenticateCard(card.Raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, raw := range held {
+		if err := opens(raw, c); err != nil {
+			t.Errorf("object %d of %d: %v", i, len(held), err)
+		}
+	}
+}
+
 func TestACardWithoutRoomDropsTheOldestKey(t *testing.T) {
 	options, random := publisherOptions(alice), &dice{}
 	keys, card, err := options.issue(random)

@@ -224,21 +224,51 @@ func (o *KeyOptions) record(use envelope.Use, public envelope.PublicKey, epoch u
 	return Key{Alg: envelope.Ed25519, Epochs: Epochs{First: epoch}, PublicKey: public, Use: use, Validity: Validity{NotBefore: envelope.At(from)}}
 }
 
-// makeRoom drops the keys that ended first where there are more than a card may
-// list. What they signed is then verified by a card that was replaced.
+// makeRoom drops keys where there are more than a card may list: first TLS keys
+// replaced more than once, which sign nothing that lasts, then the keys of
+// objects that ended first. What those signed is then verified by a card that
+// was replaced.
 func (c *Card) makeRoom(epoch uint64) {
 	for len(c.Keys) > maxKeys {
-		oldest := -1
-		for i, k := range c.Keys {
-			if k.Epochs.Last != 0 && k.Epochs.Last+1 < epoch && (oldest < 0 || k.Epochs.Last < c.Keys[oldest].Epochs.Last) {
-				oldest = i
-			}
+		i := c.spareTLS()
+		if i < 0 {
+			i = c.firstEnded(epoch)
 		}
-		if oldest < 0 {
+		if i < 0 {
 			return // Validate says it
 		}
-		c.Keys = slices.Delete(c.Keys, oldest, oldest+1)
+		c.Keys = slices.Delete(c.Keys, i, i+1)
 	}
+}
+
+// spareTLS is the oldest TLS key that two others follow; -1 if there is none.
+func (c *Card) spareTLS() int {
+	oldest, others := -1, 0
+	for i, k := range c.Keys {
+		if k.Use != envelope.UseTLS {
+			continue
+		}
+		others++
+		if oldest < 0 || k.Epochs.First < c.Keys[oldest].Epochs.First {
+			oldest = i
+		}
+	}
+	if others <= 2 {
+		return -1
+	}
+	return oldest
+}
+
+// firstEnded is the key whose last epoch is the lowest, before the one that
+// epoch follows; -1 if there is none.
+func (c *Card) firstEnded(epoch uint64) int {
+	oldest := -1
+	for i, k := range c.Keys {
+		if k.Epochs.Last != 0 && k.Epochs.Last+1 < epoch && (oldest < 0 || k.Epochs.Last < c.Keys[oldest].Epochs.Last) {
+			oldest = i
+		}
+	}
+	return oldest
 }
 
 // cardSigners are the keys that sign the new card: the one by which peers know
