@@ -95,6 +95,11 @@ func (f *follower) judgeEntry(raw []byte, o *envelope.Object, e *translog.Entry)
 	if f.judge == nil || o.Sequence < f.judge.Next {
 		return nil
 	}
+	if f.judge.Next == 0 && f.state.Continues != nil {
+		// What stands in the log before is not known here; the checkpoint, which
+		// is judged before the entries, says that there is one.
+		f.judge.checker.Continues = true
+	}
 	f.judge.Next = o.Sequence + 1
 	for _, v := range f.judge.checker.Judge(o, e, f.o.Now()) {
 		standing, err := readAlerts(f.o.Dir, f.vkey)

@@ -134,3 +134,28 @@ func TestANewCardCountsInTheNextRound(t *testing.T) {
 		}
 	}
 }
+
+func TestALogThatGoesOnFromAnotherIsNotJudgedByWhatStandsThere(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		goes  *translog.Continues
+		clean bool
+	}{
+		{"a log that begins", nil, false},
+		{"a log that goes on", &translog.Continues{Origin: "log.search.example/0", Root: zoo.Hash("its end"), Size: 5}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l, dir := newLiar(t, 1), t.TempDir()
+			l.continues = tt.goes
+			l.grow(1, nil) // moves three pages, of which this log has not told
+			r := l.follow(dir, func(_ *Options, log *Log) { log.Rules = true })
+			if r.Err != nil || r.Verified != 1 || r.OK() != tt.clean {
+				t.Fatalf("%+v", r)
+			}
+			l.grow(1, func(d *draft) { d.body.GrantExpiresAt = envelope.At(l.now.Add(-time.Hour)) })
+			if r := l.follow(dir, func(_ *Options, log *Log) { log.Rules = true }); r.OK() {
+				t.Error("what its own entries contradict is not judged in the next round")
+			}
+		})
+	}
+}
