@@ -71,6 +71,7 @@ func newExport(a *app) *cobra.Command {
 	f.StringVar(&o.Title, "title", "", "rbt: title of the burrow; the collection's name if it is not named")
 	f.StringVar(&o.Description, "description", "", "rbt: one to three sentences about it")
 	f.StringVar(&o.Registry, "registry", "", "rbt: folder of a registry, made if it is not there, that is to list the burrow")
+	f.StringVar(&o.RegistryOrigin, "registry-origin", "", "rbt: https URL, with a slash at its end, that the registry's folder is the root of; its pointer is written too")
 	c.MarkFlagRequired("format")
 	c.MarkFlagRequired("out")
 	return c
