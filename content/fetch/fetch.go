@@ -55,6 +55,9 @@ type Conditions struct {
 	NoCache bool
 	// Accept is the value of the Accept header; empty sends */*.
 	Accept string
+	// Follow is asked before a redirect is followed, if it is not nil: its error
+	// ends the Get, and nothing is asked of where the redirect leads.
+	Follow func(to string) error
 }
 
 // A Redirect is one hop that was followed.
@@ -238,6 +241,11 @@ func (g *get) redirect(from *url.URL, r *http.Response) (*url.URL, error) {
 		return nil, fmt.Errorf("%w: %w", ErrRedirect, err)
 	case from.Scheme == "https" && next.Scheme == "http":
 		return nil, fmt.Errorf("%w: from https down to %.200q", ErrRedirect, next)
+	}
+	if g.cond.Follow != nil {
+		if err := g.cond.Follow(next.String()); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrRedirect, err)
+		}
 	}
 	g.redirects = append(g.redirects, Redirect{r.StatusCode, next.String()})
 	return next, nil

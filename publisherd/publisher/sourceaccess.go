@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -97,7 +96,7 @@ func (r *Remote) help(scheme, host string) (string, error) {
 		return "", fmt.Errorf("credential helper %s: %w", words[0], err)
 	}
 	answer := make(map[string]string)
-	for line := range strings.Lines(said.String()) {
+	for line := range strings.Lines(string(said.kept)) {
 		if key, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "="); ok {
 			answer[key] = value
 		}
@@ -114,14 +113,14 @@ func (r *Remote) help(scheme, host string) (string, error) {
 
 // firstOctets keeps the beginning of what is written to it.
 type firstOctets struct {
-	bytes.Buffer
+	kept  []byte // no bytes.Buffer, which would be read into beside Write
 	limit int
 	cut   bool // whether there was more
 }
 
 func (f *firstOctets) Write(p []byte) (int, error) {
-	n := min(len(p), f.limit-f.Len())
+	n := min(len(p), f.limit-len(f.kept))
 	f.cut = f.cut || n < len(p)
-	f.Buffer.Write(p[:n])
+	f.kept = append(f.kept, p[:n]...)
 	return len(p), nil
 }

@@ -95,7 +95,7 @@ func (r *Remote) check(s Source) error {
 	case s.isRemote() && s.Kind == "site":
 		return errors.New("a site is a folder; of a server, this edition reads: tct, scp, rbt, arc")
 	case lets > 1:
-		return errors.New("credentials are in a file, in the environment or with a helper: in one of these")
+		return errors.New("credentials are in a file, in the environment or with a helper, not in several of these")
 	case r.Sample != 0 && s.Kind != "arc" || r.Sample < 0 || r.Sample > maxSample:
 		return fmt.Errorf("sample %d: of arc, and at most %d pages a round", r.Sample, maxSample)
 	case (r.ClientCertFile == "") != (r.ClientKeyFile == ""):

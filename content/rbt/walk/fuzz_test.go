@@ -12,10 +12,10 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/content/rbt"
 )
 
-// A memory is a root of a few files.
-type memory map[string][]byte
+// A shelf is a root of a few files.
+type shelf map[string][]byte
 
-func (m memory) read(_ context.Context, target rbt.Target, limit int64) ([]byte, error) {
+func (m shelf) read(_ context.Context, target rbt.Target, limit int64) ([]byte, error) {
 	data, ok := m[target.Path]
 	if !ok || int64(len(data)) > limit {
 		return nil, fs.ErrNotExist
@@ -23,16 +23,16 @@ func (m memory) read(_ context.Context, target rbt.Target, limit int64) ([]byte,
 	return data, nil
 }
 
-func (m memory) document(ctx context.Context, target rbt.Target) ([]byte, error) {
+func (m shelf) document(ctx context.Context, target rbt.Target) ([]byte, error) {
 	return m.read(ctx, target, rbt.MaxManifest)
 }
 
-func (memory) url(rbt.Target) string { return "" }
-func (memory) kind() string          { return "memory" }
-func (memory) root() rbt.Root        { return rbt.Root{} }
+func (shelf) url(rbt.Target) string { return "" }
+func (shelf) kind() string          { return "memory" }
+func (shelf) root() rbt.Root        { return rbt.Root{} }
 
 // walked is a walk over files whose manifest is read already.
-func walked(t *testing.T, m *rbt.Manifest, files memory, depthFirst bool) *Walk {
+func walked(t *testing.T, m *rbt.Manifest, files shelf, depthFirst bool) *Walk {
 	c := Config{
 		Start: Start{Local: &Local{}}, DepthFirst: depthFirst,
 		Limits: Limits{Depth: 5, Entries: 300, Documents: 20, Resource: 1 << 16},
@@ -59,7 +59,7 @@ func FuzzWalk(f *testing.F) {
 		if err != nil {
 			return
 		}
-		files := memory{rbt.ManifestFile: top, "docs/" + rbt.ManifestFile: docs, "list": list, "a.md": text}
+		files := shelf{rbt.ManifestFile: top, "docs/" + rbt.ManifestFile: docs, "list": list, "a.md": text}
 		run := func() (order []string) {
 			w := walked(t, m, files, depthFirst)
 			seen := make(map[string]bool)
@@ -87,7 +87,7 @@ func FuzzWalk(f *testing.F) {
 }
 
 // checkItem holds an item against its entry, by code that is not the walk's.
-func checkItem(t *testing.T, item Item, files memory) {
+func checkItem(t *testing.T, item Item, files shelf) {
 	t.Helper()
 	if item.Data == nil {
 		if item.Err == nil && !item.Ignored {
