@@ -64,6 +64,15 @@ func newExport(a *app) *cobra.Command {
 	f.StringVar(&o.ARC.Policy, "policy", "", "arc: file of an ARC policy to hand out with it")
 	f.StringVar(&o.ARC.Rate, "crawl-rate", "", "arc: rate to suggest to agents, such as 1/s or 30/m")
 	f.StringVar(&o.ARC.Contact, "contact", "", "arc: whom agents may write to")
+	burrowFlags(c, &o.BurrowOptions)
+	c.MarkFlagRequired("format")
+	c.MarkFlagRequired("out")
+	return c
+}
+
+// burrowFlags are those of rbt alone.
+func burrowFlags(c *cobra.Command, o *publisher.BurrowOptions) {
+	f := c.Flags()
 	f.StringVar(&o.GitRemote, "git-remote", "", "rbt: Git remote that the folder is pushed to, as others reach it")
 	f.StringVar(&o.GitRef, "git-ref", "refs/heads/main", "rbt: full name of the ref there")
 	f.StringVar(&o.GitPath, "git-path", "/", "rbt: folder in the repository")
@@ -71,9 +80,7 @@ func newExport(a *app) *cobra.Command {
 	f.StringVar(&o.Title, "title", "", "rbt: title of the burrow; the collection's name if it is not named")
 	f.StringVar(&o.Description, "description", "", "rbt: one to three sentences about it")
 	f.StringVar(&o.Registry, "registry", "", "rbt: folder of a registry, made if it is not there, that is to list the burrow")
-	c.MarkFlagRequired("format")
-	c.MarkFlagRequired("out")
-	return c
+	f.StringVar(&o.RegistryOrigin, "registry-origin", "", "rbt: https URL, with a slash at its end, that the registry's folder is the root of; its pointer is written too")
 }
 
 func printExport(w io.Writer, r publisher.ExportReport) {

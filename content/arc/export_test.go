@@ -132,7 +132,7 @@ func TestAnExportWritesOnlyWhatHasChanged(t *testing.T) {
 	if r := exportTo(t, at(1), moved...); r.Written != 0 || r.Delta != "" || !maps.Equal(tree(t, dir), before) {
 		t.Errorf("a rebuild that only moves times: %+v", r)
 	}
-	edited := slices.Clone(pages)
+	edited := slices.Clone(moved)
 	edited[1] = pageAt(t, "a", "other words", pages[1].Modified) // a clock that stood still
 	if r := exportTo(t, at(2), edited...); r.Written != 1 || r.Delta != "arc-sitemap-deltas/2026-01-02.json" {
 		t.Errorf("an edit: %+v", r)
@@ -143,6 +143,12 @@ func TestAnExportWritesOnlyWhatHasChanged(t *testing.T) {
 	}
 	if m := d.entries[0].Modified; !m.Equal(noon.Add(2 * time.Hour)) {
 		t.Errorf("a page that changed keeps the time %v", m)
+	}
+	for _, e := range read(readFile(t, dir, SitemapFile), Limits{}).entries {
+		i := slices.IndexFunc(pages, func(p content.Page) bool { return p.URL == e.URL })
+		if i != 1 && !e.Modified.Equal(pages[i].Modified) {
+			t.Errorf("%s has not changed, and its time moved to %v", e.URL, e.Modified)
+		}
 	}
 	// Another change on the same day, and one that takes a page away.
 	if r := exportTo(t, at(3), edited[:2]...); r.Removed != 1 {
@@ -324,15 +330,29 @@ func TestDeltasStandInForTheSitemap(t *testing.T) {
 	}
 	export(42, edited[:2]...)
 	step("a gap between the deltas", 42, 2, 0, "2026-01-03.json Not Modified", "2026-01-04.json OK", "arc-sitemap.json OK")
-	// A delta with an entry that cannot be used, and one that does not say where it begins.
-	for _, cut := range []string{`"delta_since"`, `"ai_indexable"`} {
-		export(43, pages...)
-		name := deltaFile(hours(43))
-		writeFile(t, strings.ReplaceAll(readFile(t, dir, name), cut, `"x"`), dir, name)
-		os.Remove(filepath.Join(dir, name+".gz"))
+	// Deltas that cannot be followed.
+	export(43, pages...)
+	name := deltaFile(hours(43))
+	whole := readFile(t, dir, name)
+	if err := os.Remove(filepath.Join(dir, name+".gz")); err != nil {
+		t.Fatal(err)
+	}
+	for why, change := range map[string][2]string{
+		"an entry that cannot be used":       {`"ai_indexable"`, `"x"`},
+		"it does not say where it begins":    {`"delta_since"`, `"x"`},
+		"it is of another site":              {`"` + base + `"`, `"https://elsewhere.test/"`},
+		"it begins later than what is held":  {`"delta_since"`, `"delta_since":"2026-02-01T00:00:00Z","x"`},
+		"it is broken":                       {`]`, ``},
+		"it is of a version that is unknown": {`"2.1"`, `"3.0"`},
+	} {
+		other := strings.ReplaceAll(whole, change[0], change[1])
+		if other == whole {
+			t.Fatalf("%s: %s is not in the delta", why, change[0])
+		}
+		writeFile(t, other, dir, name)
 		w.now, asked = hours(43), nil
 		if r := w.run(s, k); r.err != nil || !slices.Contains(asked, "arc-sitemap.json OK") && !slices.Contains(asked, "arc-sitemap.json Not Modified") {
-			t.Errorf("a delta without %s: %v, %q", cut, r.err, asked)
+			t.Errorf("%s: %v, %q", why, r.err, asked)
 		}
 	}
 }

@@ -47,6 +47,11 @@ type SourceConfig struct {
 	Product      string
 	IgnoreRobots bool
 
+	// Sample is how many pages of one reading, of those whose snapshot is new or
+	// has changed, are fetched after all and held against it. What a snapshot has
+	// wrong is told as a warning: it stays the page. 0: none.
+	Sample int
+
 	Limits Limits
 	Rules  *site.Rules      // say what of a web page is navigation
 	Now    func() time.Time // nil: time.Now
@@ -165,8 +170,9 @@ type view struct {
 	cache      *pageCache
 	home, root string
 	robots     map[string]*fetch.Robots // by origin
-	told       *content.Told            // where warnings about the whole go
-	inARow     int                      // failures of pages, one after the other
+	sample     sample
+	told       *content.Told // where warnings about the whole go
+	inARow     int           // failures of pages, one after the other
 }
 
 // hold returns a view of what counts, or nil if nothing does; it is to be released.
@@ -177,7 +183,8 @@ func (s *Source) hold() *view {
 		return nil
 	}
 	s.current.refs.Add(1)
-	return &view{listing: s.current, s: s, cache: s.cache, home: s.home, root: s.root, robots: make(map[string]*fetch.Robots)}
+	return &view{listing: s.current, s: s, cache: s.cache, home: s.home, root: s.root, robots: make(map[string]*fetch.Robots),
+		sample: sample{most: s.config.Sample}}
 }
 
 // Pages brings the mirror up to date, and then yields the pages by ascending
@@ -234,6 +241,9 @@ func (s *Source) pages(
 		if !yield(page, nil) {
 			return nil
 		}
+	}
+	if err := v.holdSample(ctx); err != nil {
+		return err
 	}
 	s.refreshMu.Lock()
 	defer s.refreshMu.Unlock()
@@ -299,6 +309,9 @@ func (v *view) next(ctx context.Context, r row, known func(string) ([32]byte, bo
 		}
 		page, err := v.read(ctx, &e, now)
 		page.SourceHash = hash
+		if err == nil && e.Snapshot != nil {
+			v.sample.offer(r, hash)
+		}
 		return page, err
 	}
 	return v.unchecked(ctx, &e, print, unchanged, held)

@@ -31,12 +31,17 @@ type Config struct {
 	// Credentials are sent to one origin each, by https or to this machine.
 	Credentials map[string]Credential
 
+	// Certificates show one origin each, by https, who we are. A function is
+	// called at each handshake in which the server asks: a certificate that was
+	// renewed counts at once.
+	Certificates map[string]func() (*tls.Certificate, error)
+
 	// RootCAs are the authorities that vouch for servers; nil stands for those
 	// of the platform. There is no way to accept what none vouches for.
 	RootCAs *x509.CertPool
 
 	// HopTimeout is how long one server may take from the dial to the end of
-	// its header (0: 15 s), StallTimeout how long no octet of the body may
+	// its header (0: 15 s; the dial at most 30 s), StallTimeout how long no octet of the body may
 	// come (0: 15 s), and Timeout how long a Get may take with its redirects,
 	// its waits and its body (0: 10 min).
 	HopTimeout, StallTimeout, Timeout time.Duration
@@ -92,6 +97,11 @@ func (c *Config) complete() (allowed map[string]bool, err error) {
 			return nil, fmt.Errorf("credentials for %s would travel in the clear; use https", o)
 		}
 	}
+	for o, certificate := range c.Certificates {
+		if got, err := Origin(o); err != nil || got != o || !strings.HasPrefix(o, "https:") || certificate == nil {
+			return nil, fmt.Errorf("certificate for %.200q: write the origin as https://host or https://host:port", o)
+		}
+	}
 	if c.MaxBody < 0 || c.Rate < 0 || c.Concurrency < 0 || c.HopTimeout < 0 || c.StallTimeout < 0 || c.Timeout < 0 || c.MaxWait < 0 {
 		return nil, errors.New("a bound of the client is negative")
 	}
@@ -142,9 +152,13 @@ func isThisMachine(origin string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// maxDial is how long a connection may take, however patient the client is with
+// what comes after.
+const maxDial = 30 * time.Second
+
 // transport makes connections whose address control has approved.
 func (c *Config) transport(control func(network, address string, _ syscall.RawConn) error) *http.Transport {
-	dialer := &net.Dialer{Timeout: c.HopTimeout, Control: control, Resolver: c.Resolver}
+	dialer := &net.Dialer{Timeout: min(c.HopTimeout, maxDial), Control: control, Resolver: c.Resolver}
 	return &http.Transport{
 		Proxy:                  nil, // not even that of the environment: it would dial for us, unjudged
 		DialContext:            dialer.DialContext,

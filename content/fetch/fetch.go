@@ -8,13 +8,15 @@
 // an origin that stands in Config.Allowed is exempt, and no other is. A body is
 // decompressed here, under limits, and streamed
 // (TestBodiesAreBoundedAndStreamed). Credentials belong to one origin, go to no
-// other, and are printed by nothing (TestCredentialsStayWithTheirOrigin).
+// other, and are printed by nothing (TestCredentialsStayWithTheirOrigin), and so
+// do certificates (TestACertificateIsShownToItsOriginAlone).
 // Every wait has an end: TestEveryWaitHasAnEnd.
 package fetch
 
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +34,9 @@ type Client struct {
 	allowed map[string]bool
 	// guarded dials public addresses alone, open those of allowed origins.
 	guarded, open *http.Transport
+	// own are those of the origins that are shown a certificate. A connection of
+	// one is used for no other.
+	own map[string]*http.Transport
 
 	originsMu sync.Mutex
 	origins   map[string]*origin
@@ -50,6 +55,9 @@ type Conditions struct {
 	NoCache bool
 	// Accept is the value of the Accept header; empty sends */*.
 	Accept string
+	// Follow is asked before a redirect is followed, if it is not nil: its error
+	// ends the Get, and nothing is asked of where the redirect leads.
+	Follow func(to string) error
 }
 
 // A Redirect is one hop that was followed.
@@ -80,13 +88,36 @@ func New(c Config) (*Client, error) {
 	}
 	client := &Client{config: c, allowed: allowed, origins: make(map[string]*origin)}
 	client.guarded, client.open = c.transport(refuseNonPublic), c.transport(nil)
+	client.own = make(map[string]*http.Transport)
+	for o, certificate := range c.Certificates {
+		t := c.transport(refuseNonPublic)
+		if allowed[o] {
+			t = c.transport(nil)
+		}
+		t.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate() }
+		client.own[o] = t
+	}
 	return client, nil
+}
+
+// transport is that by which an origin is asked.
+func (c *Client) transport(originName string) *http.Transport {
+	switch t := c.own[originName]; {
+	case t != nil:
+		return t
+	case c.allowed[originName]:
+		return c.open
+	}
+	return c.guarded
 }
 
 // Close ends idle connections. Responses that are open stay so.
 func (c *Client) Close() {
 	c.guarded.CloseIdleConnections()
 	c.open.CloseIdleConnections()
+	for _, t := range c.own {
+		t.CloseIdleConnections()
+	}
 }
 
 // Get fetches a URL, follows redirects, and waits and tries again where the
@@ -210,6 +241,11 @@ func (g *get) redirect(from *url.URL, r *http.Response) (*url.URL, error) {
 		return nil, fmt.Errorf("%w: %w", ErrRedirect, err)
 	case from.Scheme == "https" && next.Scheme == "http":
 		return nil, fmt.Errorf("%w: from https down to %.200q", ErrRedirect, next)
+	}
+	if g.cond.Follow != nil {
+		if err := g.cond.Follow(next.String()); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrRedirect, err)
+		}
 	}
 	g.redirects = append(g.redirects, Redirect{r.StatusCode, next.String()})
 	return next, nil

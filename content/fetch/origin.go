@@ -174,11 +174,7 @@ func (g *get) once(o *origin, u *url.URL) (*answer, error) {
 		release()
 		return nil, err
 	}
-	transport := c.guarded
-	if c.allowed[originOf(u)] {
-		transport = c.open
-	}
-	r, err := transport.RoundTrip(request)
+	r, err := c.transport(originOf(u)).RoundTrip(request)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil && errors.Is(cause, context.DeadlineExceeded) {
 			err = cause

@@ -62,6 +62,8 @@ func TestAReferenceStaysBelowTheRoot(t *testing.T) {
 		{"docs/.burrow.json", "../../a", rbt.Target{}},
 		{".burrow.json", "a/../../b", rbt.Target{}},
 		{".burrow.json", "%2e%2e/a", rbt.Target{}},
+		{"docs/.burrow.json", "%2e%2e/a", rbt.Target{}},
+		{"docs/.burrow.json", "%2e/a", rbt.Target{}},
 		{".burrow.json", "a%2Fb", rbt.Target{}},
 		{".burrow.json", "a%5Cb", rbt.Target{}},
 		{".burrow.json", "a%00", rbt.Target{}},

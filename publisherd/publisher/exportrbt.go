@@ -26,6 +26,9 @@ type BurrowOptions struct {
 	Title, Description         string   // an empty title stands for the source's name
 	// Registry is a folder with a registry that is to list the burrow; empty for none.
 	Registry string
+	// RegistryOrigin is the https URL that the registry's folder is the root of,
+	// with a slash at its end: a pointer is written for it; empty for none.
+	RegistryOrigin string
 }
 
 // An original is a reader whose pages are files that can be handed out as they
@@ -72,6 +75,9 @@ func (x *exporter) rbt(ctx context.Context) error {
 // burrow is what the manifest says beside its entries. What the source denies
 // stays denied.
 func (x *exporter) burrow() (c rbt.ExportConfig, err error) {
+	if o := x.o.RegistryOrigin; o != "" && (!strings.HasPrefix(o, "https://") || strings.Count(o, "/") != 3 || !strings.HasSuffix(o, "/")) {
+		return c, fmt.Errorf("registry at %.200q: want the root of an origin, such as https://example.org/", o)
+	}
 	m := rbt.Manifest{Title: x.o.Title, Description: x.o.Description, Updated: x.o.Generated}
 	if m.Title == "" {
 		m.Title = x.s.Name
@@ -174,7 +180,24 @@ func (x *exporter) burrowDone() error {
 	if b.Summary == "" {
 		b.Summary = fmt.Sprintf("The %d pages of %s.", x.report.Pages, m.Title)
 	}
-	return register(x.o.Registry, b)
+	if err := register(x.o.Registry, b); err != nil || x.o.RegistryOrigin == "" {
+		return err
+	}
+	return pointToRegistry(x.o.Registry, x.o.RegistryOrigin)
+}
+
+// pointToRegistry writes the document by which an origin says where its registry
+// is (4.2).
+func pointToRegistry(dir, origin string) error {
+	data, err := (&rbt.WarrenPointer{JSON: origin + rbt.RegistryFile, MD: origin + rbt.RegistryPageFile}).Marshal()
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(dir, filepath.FromSlash(rbt.WellKnownWarren))
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return durable.WriteFile(file, data, 0o644)
 }
 
 // register puts a burrow into the registry of a folder, in the place that it

@@ -170,7 +170,7 @@ func TestARemoteSourceIsCheckedStrictly(t *testing.T) {
 		{"a site on a server", Source{Kind: "site", Location: "https://a.test/"}, "a site is a folder"},
 		{"an interval for a folder", Source{Kind: "tct", Location: "/srv", Remote: Remote{Interval: "5m"}}, "concern a location that is a URL"},
 		{"an interval that is too short", Source{Kind: "tct", Location: "https://a.test/s.json", Remote: Remote{Interval: "1s"}}, "want a duration"},
-		{"two places of a credential", Source{Kind: "tct", Location: "https://a.test/s.json", Remote: Remote{CredentialsFile: "a", CredentialsEnv: "b"}}, "not in both"},
+		{"two places of a credential", Source{Kind: "tct", Location: "https://a.test/s.json", Remote: Remote{CredentialsFile: "a", CredentialsEnv: "b"}}, "not in several"},
 		{"a credential in the clear", Source{Kind: "tct", Location: "http://a.test/s.json", Remote: Remote{CredentialsEnv: "HOME"}}, "HOME"},
 		{"an origin with a path", Source{Kind: "scp", Location: "https://a.test/s.xml", Remote: Remote{AllowOrigins: []string{"https://b.test/x"}}}, "allowed origin"},
 		{"another scheme", Source{Kind: "scp", Location: "ftp://a.test/s.xml"}, "no such file"},

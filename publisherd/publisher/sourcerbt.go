@@ -28,7 +28,17 @@ type Git struct {
 	// has it.
 	SSHKeyFile     string `yaml:"ssh_key_file,omitempty" json:"ssh_key_file,omitempty"`
 	KnownHostsFile string `yaml:"known_hosts_file,omitempty" json:"known_hosts_file,omitempty"`
+	// Prefer is which of a burrow's roots are asked first: git, https, or listed
+	// for their own order; empty is git.
+	Prefer string `yaml:"prefer,omitempty" json:"prefer,omitempty"`
+	// OnlyHosts, if there are any, are the hosts that may be asked, and NoHosts
+	// those that are not, each with all names below it.
+	OnlyHosts []string `yaml:"only_hosts,omitempty" json:"only_hosts,omitempty"`
+	NoHosts   []string `yaml:"no_hosts,omitempty" json:"no_hosts,omitempty"`
 }
+
+// rootOrders are what Prefer may say.
+var rootOrders = map[string]walk.Preference{"": walk.GitFirst, "git": walk.GitFirst, "https": walk.HTTPSFirst, "listed": walk.AsListed}
 
 // isGit reports whether the location is a Git repository on a server: it says
 // so by ssh, by its name, or by a ref that is asked for.
@@ -51,10 +61,16 @@ func (s Source) burrowOptions() rbt.Options {
 }
 
 func (g *Git) check(s Source) error {
-	said := g.Ref != "" || g.Path != "" || g.SSHKeyFile != "" || g.KnownHostsFile != ""
+	hosts := g.Prefer != "" || len(g.OnlyHosts) > 0 || len(g.NoHosts) > 0
+	said := g.Ref != "" || g.Path != "" || g.SSHKeyFile != "" || g.KnownHostsFile != "" || hosts
+	_, known := rootOrders[g.Prefer]
 	switch {
 	case said && s.Kind != "rbt":
-		return errors.New("ref, path, SSH key and known hosts concern kind rbt alone")
+		return errors.New("ref, path, SSH key, known hosts, preference and hosts concern kind rbt alone")
+	case hosts && !s.isRemote():
+		return errors.New("a preference and hosts concern a location that is on a server, and this one is not")
+	case !known:
+		return fmt.Errorf("preference %.40q: want git, https or listed", g.Prefer)
 	case !s.isGit() && (g.SSHKeyFile != "" || g.KnownHostsFile != ""):
 		return errors.New("an SSH key and known hosts concern a repository on a server, and the location is none")
 	case g.Path != "" && s.isRemote() && !s.isGit():
@@ -106,9 +122,7 @@ func (s Source) rbt(dir, mirror string) (reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := pages.Config{Dir: mirror, Site: *s.site("").(*site.Site), Walk: walk.Config{
-		Start: start, Options: s.burrowOptions(), Product: product, IgnoreRobots: s.IgnoreRobots, Now: time.Now,
-	}}
+	c := pages.Config{Dir: mirror, Site: *s.site("").(*site.Site), Walk: s.walk(start)}
 	r := new(rbtReader)
 	if s.isRemote() {
 		f, err := s.clientConfig(dir)
@@ -125,6 +139,14 @@ func (s Source) rbt(dir, mirror string) (reader, error) {
 	}
 	r.Source, err = pages.New(c)
 	return r, err
+}
+
+// walk is how the burrow is gone through.
+func (s Source) walk(start walk.Start) walk.Config {
+	return walk.Config{
+		Start: start, Options: s.burrowOptions(), Product: product, IgnoreRobots: s.IgnoreRobots, Now: time.Now,
+		Prefer: rootOrders[s.Prefer], OnlyHosts: s.OnlyHosts, NoHosts: s.NoHosts,
+	}
 }
 
 func (s Source) gitConfig(dir string, f fetch.Config) gitroot.Config {

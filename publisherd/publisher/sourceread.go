@@ -132,7 +132,7 @@ func (s Source) scp(dir, mirror string) (reader, error) {
 func (s Source) arc(dir, mirror string) (r reader, err error) {
 	c := arc.SourceConfig{
 		Location: s.path(dir), Dir: mirror, BaseURL: s.BaseURL, Origins: s.AllowOrigins, Product: product, IgnoreRobots: s.IgnoreRobots,
-		Rules: s.rules(),
+		Rules: s.rules(), Sample: s.Sample,
 	}
 	if s.isRemote() {
 		if c.Client, err = s.client(dir); err != nil {

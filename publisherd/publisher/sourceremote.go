@@ -2,18 +2,16 @@ package publisher
 
 import (
 	"crypto/sha256"
+	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/content/fetch"
-	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 )
 
 // product is what we are called in robots.txt, and agent in requests.
@@ -28,10 +26,8 @@ const (
 	minInterval     = time.Minute
 	maxInterval     = 24 * time.Hour
 	maxRate         = 100 // requests a second
+	maxSample       = 100 // pages a round
 )
-
-// maxCredential bounds the file of a credential, in octets.
-const maxCredential = 8 << 10
 
 // Remote is what counts for a source whose location is a URL, in its own lines
 // of sources/NAME.yaml.
@@ -45,6 +41,13 @@ type Remote struct {
 	// location's origin and to no other.
 	CredentialsFile string `yaml:"credentials_file,omitempty" json:"credentials_file,omitempty"`
 	CredentialsEnv  string `yaml:"credentials_env,omitempty" json:"credentials_env,omitempty"`
+	// CredentialHelper stands in their place: a program by its whole path, with
+	// its arguments, that is asked as git asks a credential helper.
+	CredentialHelper string `yaml:"credential_helper,omitempty" json:"credential_helper,omitempty"`
+	// ClientCertFile and ClientKeyFile are shown to the location's origin, by
+	// https, and to no other. The key is readable by its owner only.
+	ClientCertFile string `yaml:"client_cert_file,omitempty" json:"client_cert_file,omitempty"`
+	ClientKeyFile  string `yaml:"client_key_file,omitempty" json:"client_key_file,omitempty"`
 	// Interval is how long run waits between two rounds, and a tenth more or
 	// less: 1m to 24h; empty is 15m.
 	Interval string `yaml:"interval,omitempty" json:"interval,omitempty"`
@@ -52,6 +55,9 @@ type Remote struct {
 	Rate float64 `yaml:"rate,omitempty" json:"rate,omitzero"`
 	// IgnoreRobots passes robots.txt over, for servers of one's own.
 	IgnoreRobots bool `yaml:"ignore_robots,omitempty" json:"ignore_robots,omitzero"`
+	// Sample is how many pages of each round, of those whose snapshot is new or
+	// has changed, are held against it; of arc alone, and none unless it says so.
+	Sample int `yaml:"sample,omitempty" json:"sample,omitzero"`
 }
 
 // isAfar reports whether each page is read from a server, one by one; collections
@@ -76,14 +82,26 @@ func hostOf(rawURL string) (string, error) {
 }
 
 func (r *Remote) check(s Source) error {
-	said := len(r.AllowOrigins) > 0 || r.CredentialsFile != "" || r.CredentialsEnv != "" || r.Interval != "" || r.Rate != 0 || r.IgnoreRobots
+	lets := 0
+	for _, place := range []string{r.CredentialsFile, r.CredentialsEnv, r.CredentialHelper} {
+		if place != "" {
+			lets++
+		}
+	}
+	said := len(r.AllowOrigins) > 0 || lets > 0 || r.ClientCertFile != "" || r.ClientKeyFile != "" || r.Interval != "" || r.Rate != 0 || r.IgnoreRobots || r.Sample != 0
 	switch {
 	case !s.isRemote() && said:
 		return errors.New("origins, credentials, an interval, a rate and robots.txt concern a location that is a URL, and this one is not")
 	case s.isRemote() && s.Kind == "site":
 		return errors.New("a site is a folder; of a server, this edition reads: tct, scp, rbt, arc")
-	case r.CredentialsFile != "" && r.CredentialsEnv != "":
-		return errors.New("credentials are in a file or in the environment, not in both")
+	case lets > 1:
+		return errors.New("credentials are in a file, in the environment or with a helper, not in several of these")
+	case r.Sample != 0 && s.Kind != "arc" || r.Sample < 0 || r.Sample > maxSample:
+		return fmt.Errorf("sample %d: of arc, and at most %d pages a round", r.Sample, maxSample)
+	case (r.ClientCertFile == "") != (r.ClientKeyFile == ""):
+		return errors.New("a client certificate and its key belong together")
+	case r.ClientCertFile != "" && !strings.HasPrefix(s.Location, "https://"):
+		return errors.New("a client certificate is for a location by https")
 	case !(r.Rate >= 0 && r.Rate <= maxRate):
 		return fmt.Errorf("rate %v: above 0, and at most %d requests a second", r.Rate, maxRate)
 	}
@@ -129,6 +147,12 @@ func (s Source) clientConfig(dir string) (c fetch.Config, err error) {
 	if isThisMachine(own) {
 		c.Allowed = append([]string{own}, c.Allowed...)
 	}
+	if s.ClientCertFile != "" {
+		if _, err := s.certificate(dir); err != nil {
+			return c, err
+		}
+		c.Certificates = map[string]func() (*tls.Certificate, error){own: func() (*tls.Certificate, error) { return s.certificate(dir) }}
+	}
 	text, err := s.secret(dir)
 	if err != nil {
 		return c, err
@@ -154,8 +178,11 @@ func isThisMachine(origin string) bool {
 }
 
 func (r *Remote) secretPlace() string {
-	if r.CredentialsFile != "" {
+	switch {
+	case r.CredentialsFile != "":
 		return "credentials file " + r.CredentialsFile
+	case r.CredentialHelper != "":
+		return "credential helper"
 	}
 	return "environment variable " + r.CredentialsEnv
 }
@@ -173,30 +200,21 @@ func (r *Remote) secret(dir string) (string, error) {
 	if r.CredentialsFile == "" {
 		return "", nil
 	}
-	path := r.CredentialsFile
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(dir, path)
+	b, err := readPrivate(below(dir, r.CredentialsFile), maxCredential)
+	return string(b), err
+}
+
+// secret is that of the location's origin, from wherever it is kept.
+func (s Source) secret(dir string) (string, error) {
+	if s.CredentialHelper == "" {
+		return s.Remote.secret(dir)
 	}
-	f, err := os.Open(path)
+	own, err := s.origin()
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("%w: %s may be read by others than its owner; chmod 600", identity.ErrPermission, path)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxCredential+1))
-	if err != nil {
-		return "", err
-	}
-	if len(b) == 0 || len(b) > maxCredential {
-		return "", fmt.Errorf("%s: want 1 to %d octets", path, maxCredential)
-	}
-	return string(b), nil
+	scheme, host, _ := strings.Cut(own, "://")
+	return s.help(scheme, host)
 }
 
 // secretSum tells whether a credential is another than before.

@@ -54,7 +54,9 @@ func setDefault[T comparable](field *T, value T) {
 type Config struct {
 	// Fetch is for https: the user agent, allowed origins, credentials (a
 	// token goes as Basic with any user name), authorities. Its Resolver and
-	// its HopTimeout and StallTimeout hold for ssh too. MaxBody and Timeout are
+	// its StallTimeout hold for ssh too. HopTimeout and StallTimeout are 2 min
+	// here if they are zero: a server counts and packs in silence, and what is
+	// in front of it may hold back its signs of life. MaxBody and Timeout are
 	// taken from Limits.
 	Fetch fetch.Config
 
@@ -90,6 +92,10 @@ type Client struct {
 	stall   time.Duration
 }
 
+// patience is how long a server may be silent: while it makes a pack of a large
+// repository, nothing may come for more than the 15 s that a page is given.
+const patience = 2 * time.Minute
+
 // New makes a client.
 func New(c Config) (*Client, error) {
 	if err := c.Limits.complete(); err != nil {
@@ -106,13 +112,13 @@ func New(c Config) (*Client, error) {
 	}
 	c.Fetch.MaxBody, c.Fetch.Timeout = c.Limits.Pack+maxAdvertisement, c.Limits.Time
 	c.Fetch.Allowed, c.Fetch.Credentials = slices.Clone(c.Fetch.Allowed), maps.Clone(c.Fetch.Credentials)
+	setDefault(&c.Fetch.HopTimeout, patience)
+	setDefault(&c.Fetch.StallTimeout, patience)
 	web, err := fetch.New(c.Fetch)
 	if err != nil {
 		return nil, err
 	}
-	stall := c.Fetch.StallTimeout
-	setDefault(&stall, 30*time.Second)
-	return &Client{limits: c.Limits, ssh: c.SSH, allowed: allowed, web: web, stall: stall}, nil
+	return &Client{limits: c.Limits, ssh: c.SSH, allowed: allowed, web: web, stall: c.Fetch.StallTimeout}, nil
 }
 
 // Close ends idle connections.

@@ -104,6 +104,7 @@ func TestPacksAreJudgedBeforeTheyAreUsed(t *testing.T) {
 		{"four objects that are too large together", handmade(4, packObject{plumbing.BlobObject, -1, zeros, 0}, packObject{plumbing.BlobObject, -1, zeros, 0},
 			packObject{plumbing.BlobObject, -1, zeros, 0}, packObject{plumbing.BlobObject, -1, zeros, 0}), ErrTooLarge},
 		{"a delta that makes 2 TB", handmade(2, blob, packObject{plumbing.OFSDeltaObject, -1, delta(12, 2<<40, 0xff), 0}), ErrTooLarge},
+		{"a delta that makes more than one object may have", handmade(2, blob, packObject{plumbing.OFSDeltaObject, -1, delta(12, 2<<20, 0xff), 0}), ErrTooLarge},
 		{"a delta without lengths", handmade(2, blob, packObject{plumbing.OFSDeltaObject, -1, []byte{0x80}, 0}), ErrProtocol},
 		{"a delta of a base that is not there", handmade(2, blob, packObject{plumbing.OFSDeltaObject, -1, delta(12, 5, 0x90, 5), 5}), ErrProtocol},
 		{"a delta whose commands end too early", handmade(2, blob, packObject{plumbing.OFSDeltaObject, -1, delta(12, 99, 0x90, 5), 0}), ErrProtocol},

@@ -17,6 +17,7 @@ var (
 	errType       = errors.New("the octets are not of the media type that is named")
 	errUnverified = errors.New("a mirror's octets count only if an RID or a hash names them")
 	errRedirected = errors.New("a redirect leads to a host that may not be asked")
+	errOlder      = errors.New("the manifest is older than the last one that was seen")
 	errNoGit      = errors.New("no git roots are read here")
 	errNoWeb      = errors.New("no https roots are read here")
 )
@@ -34,7 +35,7 @@ func categoryOf(err error, missing rbt.Category) rbt.Category {
 	switch {
 	case errors.As(err, &known):
 		return known.Category
-	case errors.Is(err, errType), errors.Is(err, errUnverified):
+	case errors.Is(err, errType), errors.Is(err, errUnverified), errors.Is(err, errOlder):
 		return rbt.VerificationFailed
 	case gitroot.Status(err) == http.StatusTooManyRequests:
 		return rbt.RateLimited

@@ -19,7 +19,7 @@ import (
 
 const (
 	maxPlaces = 32                 // roots, and mirrors, of one burrow that are used
-	maxStale  = 7 * 24 * time.Hour // for how long a manifest stands in for roots that are down
+	maxStale  = 7 * 24 * time.Hour // for how long a manifest, or a root that it names, stands in for those that are down
 )
 
 // A Walk is one traversal of one burrow. It belongs to one goroutine.
@@ -86,7 +86,8 @@ type candidate struct {
 	place  place
 	target rbt.Target // zero: by its usual names
 	mirror bool
-	found  *found // if it has been read already
+	found  *found    // if it has been read already
+	since  time.Time // if it was named by an earlier manifest: when that was updated
 }
 
 type found struct {
@@ -100,6 +101,7 @@ func (w *Walk) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	candidates = w.remember(candidates)
 	f := &failure{missing: rbt.ManifestNotFound}
 	for _, c := range candidates {
 		m, data, target, err := w.manifest(ctx, c)
@@ -203,6 +205,28 @@ func (w *Walk) candidates(ctx context.Context) (all []candidate, err error) {
 	return all, nil
 }
 
+// remember adds the roots that the last manifest of this start named, so that a
+// burrow is found where the root that was asked for is gone, or lies (9.2). What
+// they give may not be older than that manifest: a root that was left behind
+// would take back what has been published since.
+func (w *Walk) remember(all []candidate) []candidate {
+	k, data, ok := w.last.lookup(w.startName())
+	if !ok || w.config.Start.Local != nil || w.config.Now().Sub(k.Fetched) > maxStale {
+		return all
+	}
+	m, err := w.checked(data, false)
+	if err != nil {
+		return all
+	}
+	for _, r := range w.ordered(m.Roots) {
+		known := func(c candidate) bool { return c.place.root().String() == r.String() }
+		if len(all) < maxPlaces && !slices.ContainsFunc(all, known) {
+			all = append(all, candidate{place: w.place(r), since: m.Updated})
+		}
+	}
+	return all
+}
+
 // discover reads what is at a URL. The roots that its manifest names, as far as
 // they are preferred, come before it.
 func (w *Walk) discover(ctx context.Context, raw string) ([]candidate, error) {
@@ -291,6 +315,9 @@ func (w *Walk) manifest(ctx context.Context, c candidate) (*rbt.Manifest, []byte
 		data, err := c.place.document(ctx, t)
 		if err == nil {
 			m, err := w.checked(data, c.mirror)
+			if err == nil && m.Updated.Before(c.since) {
+				err = fmt.Errorf("%w: the last one is of %s, this is of %s", errOlder, c.since.Format(time.RFC3339), m.Updated.Format(time.RFC3339))
+			}
 			return m, data, t, err
 		}
 		first = cmp.Or(first, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -160,6 +161,31 @@ func TestMirrorsStandInForRootsThatAreDown(t *testing.T) {
 	w.Close()
 	if rbt.CategoryOf(err) != rbt.VerificationFailed {
 		t.Errorf("without its RID: %v", err)
+	}
+}
+
+func TestARootThatKeepsFailingIsNotAskedAnyMore(t *testing.T) {
+	down, other := newSite(t), newSite(t)
+	var entries []rbt.Entry
+	for i := range 2 * maxMisses {
+		name := fmt.Sprintf("%d.md", i)
+		entries = append(entries, file(name, name, name))
+		other.put(name, name)
+	}
+	down.put(".burrow.json", marshal(t, document([]rbt.Root{down.root(), other.root()}, entries...)))
+	down.before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, ".md") {
+			panic(http.ErrAbortHandler) // below HTTP, for the client
+		}
+		return false
+	}
+	c := at(t, down, other)
+	c.Start.Roots = c.Start.Roots[:1]
+	w := mustOpen(t, c)
+	_, texts := all(t, w)
+	asked := slices.DeleteFunc(down.requests(), func(name string) bool { return !strings.HasSuffix(name, ".md") })
+	if len(texts) != 2*maxMisses || texts[".burrow.json 9.md"] != "9.md" || len(asked) != maxMisses*tries {
+		t.Errorf("%d entries, for which it was asked %d times", len(texts), len(asked))
 	}
 }
 

@@ -54,16 +54,17 @@ func (w *web) get(ctx context.Context, rawURL string, cond fetch.Conditions, lim
 func (w *web) once(ctx context.Context, rawURL string, cond fetch.Conditions, limit int64) (*reply, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	cond.Follow = func(to string) error {
+		if !w.isOurs(to) {
+			return fmt.Errorf("%w: %.200q", errRedirected, to)
+		}
+		return nil
+	}
 	r, err := w.config.Client.Get(ctx, rawURL, cond)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Body.Close()
-	for _, hop := range r.Redirects {
-		if !w.isOurs(hop.To) {
-			return nil, fmt.Errorf("%w: %.200q", errRedirected, hop.To)
-		}
-	}
 	if r.NotModified {
 		return &reply{etag: r.ETag, notModified: true}, nil
 	}

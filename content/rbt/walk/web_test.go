@@ -173,6 +173,31 @@ func TestHostsAreJudged(t *testing.T) {
 	}
 }
 
+func TestARedirectLeadsToNoHostThatMayNotBeAsked(t *testing.T) {
+	s := small(t)
+	kept := newSite(t)
+	elsewhere := strings.Replace(kept.base, "127.0.0.1", "localhost", 1)
+	s.before = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/a.md" {
+			http.Redirect(w, r, elsewhere+"a.md", http.StatusFound)
+		}
+		return r.URL.Path == "/a.md"
+	}
+	c := at(t, s)
+	c.NoHosts = []string{"localhost"}
+	w := mustOpen(t, c)
+	_, texts := all(t, w)
+	if texts[".burrow.json a"] != string(rbt.TransportError) || texts[".burrow.json b"] != "B" {
+		t.Errorf("entries are %q", texts)
+	}
+	if p := w.Report.Problems; len(p) != 1 || !strings.Contains(p[0].Attempts[0].Error, errRedirected.Error()) {
+		t.Errorf("problems are %+v", p)
+	}
+	if asked := kept.requests(); len(asked) != 0 {
+		t.Errorf("the host was asked for %q", asked)
+	}
+}
+
 func TestNoRootLeadsToAPrivateAddress(t *testing.T) {
 	inside, outside := small(t), newSite(t)
 	outside.before = func(w http.ResponseWriter, r *http.Request) bool {
