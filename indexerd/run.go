@@ -99,6 +99,9 @@ func run(ctx context.Context, dir string, c config, frozen bool, log *slog.Logge
 			x.SetMaxGrant(c.MaxGrant)
 			x.SetAllowance(c.allowance())
 			x.SetRequests(c.requests())
+			if d.gateway != nil {
+				d.gateway.SetRate(c.GatewayRate)
+			}
 		}}
 	if err := d.listen(c); err != nil {
 		d.closeListeners()

@@ -42,7 +42,7 @@ func gatewaySettings() cli.Settings {
 			Doc: "The root by which others reach the gateway."},
 		{Key: "gateway_purpose", Default: "rag.retrieve", Values: "a purpose",
 			Doc: "What whoever asks the gateway is taken to read for."},
-		{Key: "gateway_rate", Default: "20", Values: "requests a second, 0 to 1000000; 0 is no limit",
+		{Key: "gateway_rate", Default: "20", Values: "requests a second, 0 to 1000000; 0 is no limit", Live: true,
 			Doc: "How often each client may ask the gateway."},
 		{Key: "gateway_certificate", Default: `""`, Values: "the path of a PEM file, from this folder on if it is not absolute",
 			Doc: "The gateway's certificate, with gateway_key; both are loaded again when they are replaced."},
