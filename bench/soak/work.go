@@ -79,7 +79,7 @@ func (f *farm) choose(ctx context.Context, p *publisher, page int) (kind string,
 	case n < 960:
 		return "receipts verified", call("publisherd", "receipts", "verify", "--dir", p.dir)
 	case n < 975:
-		return "renewed grants", func() error { return f.calls(ctx, f.grant(p)) }
+		return "renewed grants", func() error { return f.renew(ctx, p) }
 	case n < 985:
 		return "reloads", func() error { return p.cmd.Process.Signal(hangup) }
 	case n < 990:
@@ -89,6 +89,21 @@ func (f *farm) choose(ctx context.Context, p *publisher, page int) (kind string,
 	default:
 		return "backups", func() error { return f.backup(ctx) }
 	}
+}
+
+// renew signs the next grant of a publisher's series.
+func (f *farm) renew(ctx context.Context, p *publisher) error {
+	b, err := f.call(ctx, "publisherd", "grant", "list", "--json", "--dir", p.dir)
+	if err != nil {
+		return err
+	}
+	var g struct {
+		ID string `json:"grant_id"`
+	}
+	if err := json.Unmarshal(b, &g); err != nil {
+		return fmt.Errorf("grant list: %w", err)
+	}
+	return f.calls(ctx, []string{"publisherd", "grant", "renew", g.ID, "--dir", p.dir})
 }
 
 // backup makes one of the indexer, and removes it.
