@@ -119,7 +119,7 @@ func rest(ctx context.Context, d time.Duration) error {
 
 // call waits until the publisher may ask for one thing more.
 func (x *Indexer) call(ctx context.Context, name envelope.Name) error {
-	return x.pace(name).calls.Wait(ctx)
+	return rest(ctx, x.pace(name).calls.Reserve().Delay())
 }
 
 // fits refuses a batch that would have its publisher use more than it may. One

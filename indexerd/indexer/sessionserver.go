@@ -323,7 +323,7 @@ func (s *session) handle(ctx context.Context, f *oiv1.PublisherFrame) error {
 	s.self.serving.Store(true)
 	defer s.self.serving.Store(false)
 	if f.GetBatch() == nil && f.GetChunk() == nil {
-		if err := s.x.pace(s.peer.Card.Identity).frames.Wait(ctx); err != nil {
+		if err := rest(ctx, s.x.pace(s.peer.Card.Identity).frames.Reserve().Delay()); err != nil {
 			return err
 		}
 	}
