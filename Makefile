@@ -19,7 +19,7 @@ BUF         := $(TOOL) buf
 STATICCHECK := $(TOOL) staticcheck
 
 # What the tests tagged "system" need: real pages that others wrote, and programs.
-SYSTEM_PACKAGES := cppreference-doc-en-html libxml2-utils nginx git chromium
+SYSTEM_PACKAGES := cppreference-doc-en-html libxml2-utils nginx git chromium systemd
 
 # Pages that are only unpacked, below DEBIAN_DOCS: their packages may be in
 # conflict with what is installed.
@@ -58,7 +58,7 @@ testbench: ## check the tools that measure (part of test)
 test-system: ## run the tests that need Debian packages: real pages, nginx, chromium (root)
 	tools/debian-packages.sh $(SYSTEM_PACKAGES)
 	tools/debian-docs.sh $(DEBIAN_DOCS) $(UNPACKED)
-	DEBIAN_DOCS=$(DEBIAN_DOCS) $(GO) test -tags system -timeout 20m -run 'TestRealPages|OnCppreference|ForXmllint|ByNginx|ByGit|InChromium|WithoutANetwork|TestDisk' ./internal/e2e ./content/site ./content/scp ./content/rbt/gitroot ./publisherd/publisher
+	DEBIAN_DOCS=$(DEBIAN_DOCS) $(GO) test -tags system -timeout 20m -run 'TestRealPages|OnCppreference|ForXmllint|ByNginx|ByGit|InChromium|WithoutANetwork|UnderSystemd|TestDisk' ./internal/e2e ./content/site ./content/scp ./content/rbt/gitroot ./publisherd/publisher
 
 .PHONY: test-long
 test-long: ## run the soak and crash tests, for up to three hours
@@ -123,6 +123,10 @@ bench-sync: build ## measure what keeping indexers up to date moves, beside rsyn
 bench-audit: ## lint a log of a million entries beside Ed25519 alone (10 minutes), and size evidence
 	$(GO) test -run '^$$' -bench BenchmarkEvidence -benchtime 10x ./internal/evaluate
 	$(GO) test -run '^$$' -bench BenchmarkLint -benchtime 1x -timeout 1h ./auditor/lint -entries $(or $(ENTRIES),1000000)
+
+.PHONY: soak
+soak: build ## work for an hour with real programs, and fail if anything that they hold grows
+	GOWORK=off $(GO) -C bench run ./soak --bin $(CURDIR)/bin $(SOAKFLAGS)
 
 .PHONY: demo
 demo: build ## show it all: two identities, a push, a receipt, its audit, an edit

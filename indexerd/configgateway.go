@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -25,28 +27,23 @@ func gatewayFile(dir, name string) string {
 // checkGateway refuses a gateway that would hand out pages in the clear to more than
 // this machine.
 func (c *config) checkGateway() error {
-	if c.Gateway == "off" {
+	host, _, err := net.SplitHostPort(c.Gateway)
+	if c.Gateway == "off" || err != nil { // the address is judged with the others
 		return nil
 	}
-	host, _, err := net.SplitHostPort(c.Gateway)
-	if err != nil {
-		return cli.Errorf(cli.Config, "gateway: %w", err)
-	}
+	faults := []error{cli.Within("gateway_rate", c.GatewayRate, 0, 1e6)}
 	if (c.GatewayCertificate == "") != (c.GatewayKey == "") {
-		return cli.Errorf(cli.Config, "gateway_certificate and gateway_key: name both, or neither")
+		faults = append(faults, errors.New("gateway_certificate and gateway_key: name both, or neither"))
 	}
 	addr, err := netip.ParseAddr(host)
 	if c.GatewayCertificate == "" && (err != nil || !addr.IsLoopback()) {
-		return cli.Errorf(cli.Config, "gateway: %s is not on loopback, so it needs gateway_certificate and gateway_key", c.Gateway)
+		faults = append(faults, fmt.Errorf("gateway: %s is not on loopback, so it needs gateway_certificate and gateway_key", c.Gateway))
 	}
 	if err := content.IsCanonical(c.GatewayURL); err != nil || !strings.HasSuffix(c.GatewayURL, "/") || strings.Count(c.GatewayURL, "/") != 3 {
-		return cli.Errorf(cli.Config, "gateway_url: %.200q, want the root of an origin, such as https://mirror.example/", c.GatewayURL)
+		faults = append(faults, fmt.Errorf("gateway_url: %.200q, want the root of an origin, such as https://mirror.example/", c.GatewayURL))
 	}
 	if _, err := grants.ParsePurpose(c.GatewayPurpose); err != nil {
-		return cli.Errorf(cli.Config, "gateway_purpose: %w", err)
+		faults = append(faults, fmt.Errorf("gateway_purpose: %w", err))
 	}
-	if c.GatewayRate < 0 || c.GatewayRate > 1e6 {
-		return cli.Errorf(cli.Config, "gateway_rate: %g, want 0 to 1000000", c.GatewayRate)
-	}
-	return nil
+	return errors.Join(faults...)
 }

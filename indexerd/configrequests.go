@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
@@ -21,19 +22,13 @@ const (
 )
 
 func (c *config) checkRequests() error {
-	switch {
-	case !(c.RequestRate >= 0 && c.RequestRate <= maxRequestRate): // NaN included
-		return cli.Errorf(cli.Config, "request_rate: %v, want 0 to %d pages a second", c.RequestRate, maxRequestRate)
-	case c.RequestPages < 1 || c.RequestPages > maxRequestPages:
-		return cli.Errorf(cli.Config, "request_pages: %d, want 1 to %d", c.RequestPages, maxRequestPages)
-	case c.RequestOrder != orderNewest && c.RequestOrder != orderOldest:
-		return cli.Errorf(cli.Config, "request_order: %.40q, want newest or oldest", c.RequestOrder)
-	case c.RequestBacklog < 1 || c.RequestBacklog > maxRequestBacklog:
-		return cli.Errorf(cli.Config, "request_backlog: %d, want 1 to %d", c.RequestBacklog, maxRequestBacklog)
-	case c.RequestTimeout < time.Second || c.RequestTimeout > time.Hour:
-		return cli.Errorf(cli.Config, "request_timeout: %s, want 1s to 1h", c.RequestTimeout)
-	}
-	return nil
+	return errors.Join(
+		cli.Within("request_rate", c.RequestRate, 0, maxRequestRate),
+		cli.Within("request_pages", c.RequestPages, 1, maxRequestPages),
+		cli.OneOf("request_order", c.RequestOrder, orderNewest, orderOldest),
+		cli.Within("request_backlog", c.RequestBacklog, 1, maxRequestBacklog),
+		cli.Within("request_timeout", c.RequestTimeout, time.Second, time.Hour),
+	)
 }
 
 // requests is how pages are asked for.

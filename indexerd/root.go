@@ -38,7 +38,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(
 		newInit(a), cli.CardCommand(&a.dir), newTrust(a), newRun(a), newStatus(a), newAgreements(a), newPublishers(a), newPage(a), newEvidence(a), newLog(a),
 		newConsumer(a), newFeed(a), newExport(a), newAsk(a),
-		newFsck(a), newBackup(a), newKey(a), newEquivocations(a), newCheckConfig(a), cli.VersionCommand(&a.json), cli.ManCommand(),
+		newFsck(a), newBackup(a), newKey(a), newEquivocations(a), newCheckConfig(a), cli.SettingsCommand(settings(), &a.json), cli.VersionCommand(&a.json), cli.ManCommand(),
 	)
 	return root
 }
@@ -96,7 +96,9 @@ func newInit(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := writeConfig(a.dir, config{Listen: f.listen, Public: f.public, Admin: f.admin}, f.files.Settings()); err != nil {
+			said := f.files.Settings()
+			said["listen"], said["public"], said["admin"] = f.listen, f.public, f.admin
+			if err := writeConfig(a.dir, said); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s in %s\ncard fingerprint %s\n", local.Name(), a.dir, local.Card.Fingerprint())
@@ -137,31 +139,4 @@ func (f *initFlags) options() (identity.Options, error) {
 		o.LogURL = "http://" + f.public
 	}
 	return o, nil
-}
-
-func newCheckConfig(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:   "check-config",
-		Short: "Check configuration, identity and trust without changing anything",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := loadConfig(a.dir)
-			if err != nil {
-				return err
-			}
-			local, err := identity.Load(a.dir, time.Now())
-			if err != nil {
-				return err
-			}
-			if err := cli.CheckCertificate(local, c.certificate(a.dir)); err != nil {
-				return err
-			}
-			trust, err := openTrust(a.dir)
-			if err != nil {
-				return cli.With(cli.Config, err)
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "ok: %s, %d trusted publishers\n", local.Name(), len(trust.List()))
-			return nil
-		},
-	}
 }

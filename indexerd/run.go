@@ -77,6 +77,7 @@ func run(ctx context.Context, dir string, c config, frozen bool, log *slog.Logge
 		Witnesses: witnesses, FailClosed: c.WitnessPolicy == policyClosed,
 		TrustStore:  c.trustStore,
 		Requests:    c.requests(),
+		Allowance:   c.allowance(),
 		Certificate: c.certificate(dir),
 	})
 	if errors.Is(err, translog.ErrRollback) {
@@ -91,11 +92,16 @@ func run(ctx context.Context, dir string, c config, frozen bool, log *slog.Logge
 		}
 	}()
 	d := &daemon{dir: dir, x: x, log: log, frozen: frozen, manager: &cli.Manager{Log: log, Turns: func() { _, _ = x.Status() }}}
-	d.reload = &cli.Reloader[config]{Log: log, Config: c, Live: []string{"log_level", "max_grant"}, Manager: d.manager,
+	d.reload = &cli.Reloader[config]{Log: log, Config: c, Live: settings().Live(), Manager: d.manager,
 		Read: func() (config, error) { return loadConfig(dir) },
 		Apply: func(c config) {
 			level.Set(c.level)
 			x.SetMaxGrant(c.MaxGrant)
+			x.SetAllowance(c.allowance())
+			x.SetRequests(c.requests())
+			if d.gateway != nil {
+				d.gateway.SetRate(c.GatewayRate)
+			}
 		}}
 	if err := d.listen(c); err != nil {
 		d.closeListeners()

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,48 +60,4 @@ func newTrust(a *app) *cobra.Command {
 		Dir: &a.dir, JSON: &a.json, Role: identity.Indexer, Endpoint: true,
 		Open: publisher.OpenTrust,
 	})
-}
-
-func newCheckConfig(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:   "check-config",
-		Short: "Check configuration, identity, sources, trust and grants without changing anything",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := loadConfig(a.dir)
-			if err != nil {
-				return err
-			}
-			local, err := identity.Load(a.dir, time.Now())
-			if err != nil {
-				return err
-			}
-			if err := cli.CheckCertificate(local, c.certificate(a.dir)); err != nil {
-				return err
-			}
-			sources, err := publisher.Sources(a.dir)
-			if err != nil {
-				return cli.With(cli.Config, err)
-			}
-			for _, s := range sources {
-				if err := s.Check(a.dir); err != nil {
-					return cli.With(cli.Config, err)
-				}
-			}
-			trust := 0
-			if _, err := os.Stat(filepath.Join(a.dir, "trust")); err == nil {
-				t, err := publisher.OpenTrust(a.dir)
-				if err != nil {
-					return cli.With(cli.Config, err)
-				}
-				trust = len(t.List())
-			}
-			rels, err := publisher.Relationships(a.dir)
-			if err != nil {
-				return cli.With(cli.Config, err)
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "ok: %s, %d sources, %d trusted indexers, %d grants\n", local.Name(), len(sources), trust, len(rels))
-			return nil
-		},
-	}
 }

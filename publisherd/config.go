@@ -1,10 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -20,7 +20,9 @@ import (
 const configFile = "publisherd.yaml"
 
 // config is publisherd.yaml. A flag wins over the environment
-// (PUBLISHERD_LOG_LEVEL …), that over the file, and that over the default.
+// (PUBLISHERD_LOG_LEVEL …), that over the file, and that over the default. What
+// each key means stands in settings, and TestEachSettingIsDocumented holds the two
+// together.
 type config struct {
 	LogLevel string        `mapstructure:"log_level"`
 	Rescan   time.Duration `mapstructure:"rescan_interval"`
@@ -40,57 +42,6 @@ type config struct {
 
 	level slog.Level
 }
-
-const configTemplate = `# publisherd: the publishing side. Each setting is shown with its default.
-# The environment wins over this file: PUBLISHERD_LOG_LEVEL=debug, and so on.
-# Sources, trusted indexers and grants are files of their own beside this one;
-# use the commands "source", "trust" and "grant".
-
-# How often "run" scans each collection, even if nothing seems to have changed.
-# Changes of files are noticed within seconds; this finds what went unnoticed.
-# rescan_interval: 5m
-
-# How often a scan of a folder reads every file. Otherwise it reads those that
-# have moved since, by their size, times and place on the disk. 0 reads all of
-# them each time.
-# verify_interval: 24h
-
-# Where "run" serves /healthz and /readyz, as host:port; keep it on loopback.
-# "off" opens no port.
-# admin: off
-
-# A full disk: how many MiB are held back in store.ballast, to be given up when
-# a write finds no room, and how many have to be free for collections to be
-# scanned. Receipts are taken down to the last. 0 is none of it.
-# ballast_mib: 16
-# low_water_mib: 64
-
-# How long a write may take before /readyz reports the disk; after four times as
-# long the program ends, as after a write that failed.
-# disk_stall: 30s
-
-
-# How long an indexer may take for one answer. A batch is answered when it is in
-# the log.
-# reply_timeout: 2m
-
-# How many MiB of delivered pages are kept in the store for each agreement, so
-# that a change is sent as the difference to what the indexer has. 0: none, and
-# changed pages go whole.
-# patch_cache_mib: 256
-
-# The HTTP proxy through which indexers are dialled: http://HOST:PORT or
-# https://HOST:PORT; it resolves their names. "off" is none; without a value it is
-# HTTPS_PROXY of the environment. What NO_PROXY names is dialled directly.
-# proxy:
-
-# The file, readable by its owner only, with "Basic USER:PASSWORD" or
-# "Bearer TOKEN" for the proxy.
-# proxy_credentials_file:
-` + cli.CertificateSettings + `
-# What is logged: debug, info, warn or error.
-# log_level: warn
-`
 
 // verify is Verify as publisher.Config has it.
 func (c *config) verify() time.Duration {
@@ -128,61 +79,40 @@ func (c *config) publisher(dir string, log *slog.Logger) publisher.Config {
 	}
 }
 
-// writeConfig writes the commented configuration, and settings behind it.
-func writeConfig(dir, settings string) error {
+// writeConfig writes the commented configuration, in which said is said.
+func writeConfig(dir string, said map[string]string) error {
 	path := filepath.Join(dir, configFile)
 	if _, err := os.Stat(path); err == nil {
 		return fmt.Errorf("%s: %w", path, fs.ErrExist)
 	}
-	return durable.WriteFile(path, []byte(configTemplate+settings), 0o644)
+	return durable.WriteFile(path, []byte(settings().File(configHead, said)), 0o644)
 }
 
 func loadConfig(dir string) (config, error) {
 	var c config
-	err := cli.ReadConfig(dir, configFile, "publisherd", map[string]any{
-		"log_level": "warn", "rescan_interval": "5m", "verify_interval": "24h", "admin": "off",
-		"ballast_mib": 16, "low_water_mib": 64, "disk_stall": "30s", "reply_timeout": "2m", "patch_cache_mib": 256,
-		"proxy": "", "proxy_credentials_file": "",
-		"tls_certificate": "", "tls_key": "",
-	}, &c)
-	if err != nil {
+	if err := cli.ReadConfig(dir, configFile, "publisherd", settings().Defaults(), &c); err != nil {
 		return config{}, err
 	}
 	return c, c.check()
 }
 
+// check finds everything that is wrong with the values, each with its key.
 func (c *config) check() error {
+	var faults []error
 	if err := c.level.UnmarshalText([]byte(c.LogLevel)); err != nil {
-		return cli.Errorf(cli.Config, "log_level: %w", err)
-	}
-	if c.Rescan < time.Second || c.Rescan > 24*time.Hour {
-		return cli.Errorf(cli.Config, "rescan_interval: %s, want 1s to 24h", c.Rescan)
-	}
-	if c.Verify < 0 || c.Verify > 30*24*time.Hour {
-		return cli.Errorf(cli.Config, "verify_interval: %s, want 0 to 720h", c.Verify)
-	}
-	for name, mib := range map[string]int64{"ballast_mib": c.Ballast, "low_water_mib": c.LowWater, "patch_cache_mib": c.Patches} {
-		if mib < 0 || mib > 1<<20 {
-			return cli.Errorf(cli.Config, "%s: %d, want 0 to 1048576", name, mib)
-		}
-	}
-	if c.Stall < time.Second || c.Stall > 10*time.Minute {
-		return cli.Errorf(cli.Config, "disk_stall: %s, want 1s to 10m", c.Stall)
-	}
-	if _, err := cli.CertificateFiles("", c.Certificate, c.Key); err != nil {
-		return err
-	}
-	if c.Reply < time.Second || c.Reply > time.Hour {
-		return cli.Errorf(cli.Config, "reply_timeout: %s, want 1s to 1h", c.Reply)
+		faults = append(faults, fmt.Errorf("log_level: %w", err))
 	}
 	if _, err := link.ProxyFor(c.Proxy); err != nil {
-		return cli.Errorf(cli.Config, "%w", err)
+		faults = append(faults, err)
 	}
-	if c.Admin == "off" {
-		return nil
-	}
-	if _, _, err := net.SplitHostPort(c.Admin); err != nil {
-		return cli.Errorf(cli.Config, "admin: %w", err)
-	}
-	return nil
+	return cli.With(cli.Config, errors.Join(append(faults,
+		cli.Within("rescan_interval", c.Rescan, time.Second, 24*time.Hour),
+		cli.Within("verify_interval", c.Verify, 0, 30*24*time.Hour),
+		cli.CheckAddressOrOff("admin", c.Admin),
+		cli.Within("ballast_mib", c.Ballast, 0, cli.MaxMiB), cli.Within("low_water_mib", c.LowWater, 0, cli.MaxMiB),
+		cli.Within("disk_stall", c.Stall, time.Second, 10*time.Minute),
+		cli.Within("reply_timeout", c.Reply, time.Second, time.Hour),
+		cli.Within("patch_cache_mib", c.Patches, 0, cli.MaxMiB),
+		cli.CheckCertificatePair(c.Certificate, c.Key),
+	)...))
 }

@@ -38,7 +38,7 @@ func newRoot() *cobra.Command {
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON, one object a line")
 	root.AddCommand(
 		newInit(a), newCard(a), newTrust(a), newSource(a), newGrant(a), newExport(a), newPush(a), newRun(a), newStatus(a), newRefused(a),
-		newReceipts(a), newEvidence(a), newDisclose(a), newBackup(a), newKey(a), newEquivocations(a), newCheckConfig(a), cli.VersionCommand(&a.json), cli.ManCommand(),
+		newReceipts(a), newEvidence(a), newDisclose(a), newBackup(a), newKey(a), newEquivocations(a), newCheckConfig(a), cli.SettingsCommand(settings(), &a.json), cli.VersionCommand(&a.json), cli.ManCommand(),
 	)
 	return root
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
@@ -66,7 +67,7 @@ func run(ctx context.Context, dir string, c config, log *slog.Logger, level *slo
 	defer func() { err = errors.Join(err, p.Close()) }()
 	d := &daemon{dir: dir, p: p, d: publisher.NewDaemon(p, publisher.DaemonOptions{Rescan: c.Rescan}), log: log}
 	d.manager = &cli.Manager{Log: log, Turns: func() { _ = p.Ready() }}
-	d.reload = &cli.Reloader[config]{Log: log, Config: c, Live: []string{"log_level", "reply_timeout"}, Manager: d.manager,
+	d.reload = &cli.Reloader[config]{Log: log, Config: c, Live: settings().Live(), Manager: d.manager,
 		Read: func() (config, error) {
 			next, err := loadConfig(dir)
 			next.Admin = c.Admin // the flag may have named it
@@ -75,6 +76,8 @@ func run(ctx context.Context, dir string, c config, log *slog.Logger, level *slo
 		Apply: func(c config) {
 			level.Set(c.level)
 			p.SetReply(c.Reply)
+			p.SetVerify(c.verify())
+			d.d.SetRescan(c.Rescan)
 		}}
 	defer d.closeListeners()
 	if err := d.listen(c); err != nil {
@@ -137,7 +140,7 @@ func (d *daemon) serve(ctx context.Context) error {
 	})
 	// A push may take long: a limit on reading would end the request's context
 	// while its handler works.
-	cli.ServeHTTP(group, drained, d.admin, d.health(), 0, 0, d.log)
+	cli.ServeHTTP(group, drained, d.admin, d.health(), 30*time.Second, time.Minute, d.log)
 	cli.ServeHTTP(group, drained, d.control, d.commands(), 0, 0, d.log)
 	group.Go(func() error { return d.reload.Run(ctx) })
 	group.Go(func() error { return d.manager.Run(ctx) })

@@ -15,11 +15,10 @@ const maxClients = 1 << 16
 // clients counts the requests of each client: rate a second, and as many at once as
 // ten seconds give. Zero is no limit.
 type clients struct {
-	rate float64
-
-	// allMu guards all.
+	// allMu guards all and rate.
 	allMu sync.Mutex
 	all   map[string]bucket
+	rate  float64
 }
 
 type bucket struct {
@@ -29,12 +28,12 @@ type bucket struct {
 
 // take reports whether a client may ask once more.
 func (c *clients) take(client string) bool {
-	if c.rate <= 0 {
-		return true
-	}
 	now := time.Now()
 	c.allMu.Lock()
 	defer c.allMu.Unlock()
+	if c.rate <= 0 {
+		return true
+	}
 	if c.all == nil || len(c.all) >= maxClients {
 		c.all = make(map[string]bucket)
 	}

@@ -57,10 +57,17 @@ const maxNames = 4096
 // New makes a gateway.
 func New(c Config) *Gateway {
 	g := &Gateway{c: c, names: make(map[string]name)}
-	g.clients.rate = c.Rate
+	g.SetRate(c.Rate)
 	g.editions.building = make(chan struct{}, 1)
 	g.editions.all = make(map[string]*edition)
 	return g
+}
+
+// SetRate sets, at any time, how many requests a second each client has.
+func (g *Gateway) SetRate(rate float64) {
+	g.clients.allMu.Lock()
+	defer g.clients.allMu.Unlock()
+	g.clients.rate = rate
 }
 
 // Figures are what an operator watches: requests, and those of them that were

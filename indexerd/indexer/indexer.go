@@ -77,6 +77,8 @@ type Config struct {
 	Certificate *identity.CertificateFiles
 	// Requests say how pages are asked for; the zero value means the defaults.
 	Requests Requests
+	// Allowance is what each publisher may use; the zero value limits nothing.
+	Allowance Allowance
 	// FS is the file system of the store and of the log's high-water mark; nil
 	// means the operating system's. Tests set it.
 	FS durable.FS
@@ -116,7 +118,11 @@ type Indexer struct {
 	large *larges
 	alone chan struct{} // one for each page that is received alone
 
-	maxGrant atomic.Int64 // a time.Duration: the longest life of a grant that is accepted
+	maxGrant  atomic.Int64 // a time.Duration: the longest life of a grant that is accepted
+	allowance atomic.Pointer[Allowance]
+	requests  atomic.Pointer[Requests]
+	paces     paces
+	times     times
 
 	haltOnce sync.Once
 	haltErr  error // set before halted is closed
@@ -135,9 +141,11 @@ func Open(c Config) (_ *Indexer, err error) {
 		sessions: registry{byName: make(map[envelope.Name]*member)}, slots: make(chan struct{}, c.Limits.Batches),
 		memory: semaphore.NewWeighted(c.Limits.batchMemory()), credits: semaphore.NewWeighted(creditPool), patience: patience,
 		posts: rate.NewLimiter(postsPerSecond, postsAtOnce), halted: make(chan struct{}),
-		large: newLarges(c), alone: make(chan struct{}, aloneAtOnce), frames: newFrameCache(),
+		times: defaultTimes(), large: newLarges(c), alone: make(chan struct{}, aloneAtOnce), frames: newFrameCache(),
 	}
 	x.SetMaxGrant(c.MaxGrant)
+	x.SetAllowance(c.Allowance)
+	x.SetRequests(c.Requests)
 	if err := resumeRotation(c); err != nil {
 		return nil, err
 	}

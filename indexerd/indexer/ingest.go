@@ -92,6 +92,9 @@ func (in *ingest) Prepare(tx *translog.Tx) error {
 	if err := in.decide(b); err != nil {
 		return err
 	}
+	if err := in.fits(tx); err != nil {
+		return err
+	}
 	var err error
 	if in.plan, err = stateTree(in.rec.SID).Plan(b, in.changes()); err != nil {
 		return err

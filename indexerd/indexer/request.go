@@ -36,6 +36,13 @@ type Requests struct {
 // maxAsked is the most pages of one request.
 const maxAsked = 256
 
+// SetRequests says how pages are asked for from now on, at any time. Open sessions
+// follow.
+func (x *Indexer) SetRequests(r Requests) {
+	r = r.withDefaults()
+	x.requests.Store(&r)
+}
+
 func (r Requests) withDefaults() Requests {
 	r.Rate = cmp.Or(r.Rate, 50)
 	r.Pages = min(cmp.Or(r.Pages, 64), maxAsked)
@@ -59,13 +66,17 @@ type asks struct {
 func (a *asks) limiter(name envelope.Name, r Requests) *rate.Limiter {
 	a.byNameMu.Lock()
 	defer a.byNameMu.Unlock()
-	l := a.byName[name]
+	l, burst := a.byName[name], max(1, min(r.Pages, int(r.Rate)))
 	if l == nil {
 		if a.byName == nil {
 			a.byName = make(map[envelope.Name]*rate.Limiter)
 		}
-		l = rate.NewLimiter(rate.Limit(r.Rate), max(1, min(r.Pages, int(r.Rate))))
+		l = rate.NewLimiter(rate.Limit(r.Rate), burst)
 		a.byName[name] = l
+	}
+	if l.Limit() != rate.Limit(r.Rate) || l.Burst() != burst {
+		l.SetLimit(rate.Limit(r.Rate))
+		l.SetBurst(burst)
 	}
 	return l
 }
@@ -175,7 +186,7 @@ func (p *wishing) Prepare(tx *translog.Tx) error {
 	switch {
 	case !pair.Grant.Body.Mode.Asks():
 		return refuse(grants.ErrPushOnly, "grant %s", rec.Grant.ID)
-	case rec.Wanted >= p.x.cfg.Requests.Backlog:
+	case rec.Wanted >= p.x.requests.Load().Backlog:
 		return refuse(grants.ErrExhausted, "%d pages of series %s are wanted already", rec.Wanted, rec.Series)
 	}
 	rec.Wishes++

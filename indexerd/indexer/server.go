@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -26,10 +27,12 @@ const (
 	maxMessage = 1<<20 + 128<<10 // one chunk with its framing, or one announcement
 	// window is how much of one connection may wait to be read. It is fixed, so
 	// that no pings go with each message to measure the line; see Publisher.
-	window           = 1 << 20
-	handshakeTimeout = 10 * time.Second
-	heartbeat        = 20 * time.Second
-	silence          = 42 * time.Second
+	window = 1 << 20
+	// readBuffer is that of a connection. TLS holds a record of its own, so that a
+	// larger one saves no call of the system.
+	readBuffer = 4 << 10
+	heartbeat  = 20 * time.Second
+	silence    = 42 * time.Second
 )
 
 // TLS is the configuration of the session endpoint: TLS 1.3 both ways, each
@@ -57,15 +60,17 @@ func (x *Indexer) loudly(judge func(tls.ConnectionState) error) func(tls.Connect
 // as interceptors.
 func (x *Indexer) NewServer(more ...grpc.ServerOption) *grpc.Server {
 	s := grpc.NewServer(append([]grpc.ServerOption{
-		grpc.Creds(credentials.NewTLS(x.TLS())),
+		grpc.Creds(newPerIdentity(credentials.NewTLS(x.TLS()), x.times.stuck)),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(4),
-		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.ConnectionTimeout(x.times.handshake),
 		grpc.StatsHandler(oneSession{}),
 		grpc.WaitForHandlers(true),
 		grpc.StaticStreamWindowSize(window),
 		grpc.StaticConnWindowSize(window),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: heartbeat, Timeout: 10 * time.Second}),
+		grpc.ReadBufferSize(readBuffer),
+		grpc.SharedWriteBuffer(true), // an idle session holds none
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: heartbeat, Timeout: 10 * time.Second, MaxConnectionIdle: x.times.idle}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}, more...)...)
 	oiv1.RegisterOutboundIndexingServer(s, &service{x: x})
@@ -90,7 +95,7 @@ func (x *Indexer) Serve(ctx context.Context, s *grpc.Server, l net.Listener) err
 		stopServer(s)
 	})
 	defer stop()
-	err := s.Serve(l)
+	err := s.Serve(netutil.LimitListener(l, maxConnections))
 	if errors.Is(err, grpc.ErrServerStopped) || ctx.Err() != nil {
 		return nil
 	}
@@ -130,6 +135,8 @@ func toStatus(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, errStuck):
+		return status.Error(codes.ResourceExhausted, errStuck.Error())
 	case errors.Is(err, errFenced):
 		return status.Error(codes.Aborted, errFenced.Error())
 	case errors.Is(err, errShutdown):

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -35,12 +36,12 @@ func (x *Indexer) NewFeedServer() *grpc.Server {
 	c := x.feed.consumers.ServerConfig(x.local.Certificate, x.cfg.Now)
 	c.VerifyConnection = x.loudly(c.VerifyConnection)
 	s := grpc.NewServer(
-		grpc.Creds(credentials.NewTLS(c)),
+		grpc.Creds(newPerIdentity(credentials.NewTLS(c), x.times.stuck)),
 		grpc.MaxRecvMsgSize(feedRequest),
 		grpc.MaxConcurrentStreams(feedCalls),
-		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.ConnectionTimeout(x.times.handshake),
 		grpc.WaitForHandlers(true),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: heartbeat, Timeout: 10 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: heartbeat, Timeout: 10 * time.Second, MaxConnectionIdle: x.times.idle}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	)
 	oiv1.RegisterFeedServer(s, &feedService{x: x})
@@ -54,7 +55,7 @@ func (x *Indexer) ServeFeed(ctx context.Context, s *grpc.Server, l net.Listener)
 		stopServer(s)
 	})
 	defer stop()
-	err := s.Serve(l)
+	err := s.Serve(netutil.LimitListener(l, maxConnections))
 	if errors.Is(err, grpc.ErrServerStopped) || ctx.Err() != nil {
 		return nil
 	}

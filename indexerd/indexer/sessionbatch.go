@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
@@ -48,7 +49,11 @@ func (s *session) batch(ctx context.Context, f *oiv1.Batch) error {
 		return s.turnAway(ctx, f, r)
 	}
 	weight := s.x.cfg.Limits.weight(f)
-	if err := s.reserve(ctx, weight); err != nil {
+	err := s.x.turn(ctx, s.peer.Card.Identity, f.RawBytes)
+	if err == nil {
+		err = s.reserve(ctx, weight)
+	}
+	if err != nil {
 		if r := exhausted(err); r != nil {
 			return s.turnAway(ctx, f, r)
 		}
@@ -128,12 +133,15 @@ func (s *session) frame(ctx context.Context, f *oiv1.Batch) ([]byte, error) {
 }
 
 // chunks hands each chunk of a batch to take. All of them have to come within
-// frameTimeout.
+// frameTimeout, and after the first minute at leastRate.
 func (s *session) chunks(ctx context.Context, f *oiv1.Batch, take func(data []byte)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, frameTimeout, refuse(grants.ErrMalformed, "the frame did not come within %s", frameTimeout))
 	defer cancel()
-	l := s.x.cfg.Limits
+	l, began := s.x.cfg.Limits, time.Now()
 	for left := f.FrameBytes; left > 0; {
+		if err := drips(f.FrameBytes-left, time.Since(began)); err != nil {
+			return err
+		}
 		next, err := s.recv(ctx, chunkTimeout)
 		if err != nil {
 			return err
@@ -149,6 +157,18 @@ func (s *session) chunks(ctx context.Context, f *oiv1.Batch, take func(data []by
 		left -= uint64(len(data))
 	}
 	return nil
+}
+
+// leastRate is how many octets of a frame have to come each second: a batch holds
+// memory that others wait for.
+const leastRate = 16 << 10
+
+// drips refuses a frame of which so little has come in so long.
+func drips(octets uint64, d time.Duration) error {
+	if d < chunkTimeout || octets >= uint64(d.Seconds()*leastRate) {
+		return nil
+	}
+	return refuse(grants.ErrMalformed, "%d octets in %s, at least %d a second have to come", octets, d.Round(time.Second), leastRate)
 }
 
 // tinyFrame is below what an encoder has to state the size of.

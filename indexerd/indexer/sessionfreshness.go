@@ -107,7 +107,7 @@ func (p *signalling) Prepare(tx *translog.Tx) error {
 	}
 	rec.JournalEpoch, rec.Revision = f.JournalEpoch, f.Through
 	rec.Signalled += uint64(len(p.pages))
-	settings := p.s.x.cfg.Requests
+	settings := p.s.x.requests.Load()
 	if err := rec.trim(b, settings.Backlog, settings.Oldest); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"io"
+	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
@@ -48,7 +49,9 @@ type aloneFrame struct {
 	ctx  context.Context
 	s    *session
 	data []byte
-	left uint64 // octets that may still come
+	from time.Time // when it began
+	came uint64    // octets
+	left uint64    // octets that may still come
 	last bool
 	used uint64 // octets that were read since the last credit
 	// broken is why no more can be read: the stream has ended, or the peer broke
@@ -72,6 +75,9 @@ func (f *aloneFrame) Read(b []byte) (int, error) {
 }
 
 func (f *aloneFrame) next() error {
+	if err := drips(f.came, time.Since(f.from)); err != nil {
+		return err
+	}
 	frame, err := f.s.recv(f.ctx, chunkTimeout)
 	if err != nil {
 		return err
@@ -85,6 +91,7 @@ func (f *aloneFrame) next() error {
 	}
 	f.data, f.last = c.Data, c.Last
 	f.left -= uint64(len(c.Data))
+	f.came += uint64(len(c.Data))
 	if f.used += uint64(len(c.Data)); f.used < aloneWindow/2 || f.last {
 		return nil
 	}
@@ -130,7 +137,11 @@ func (s *session) alone(ctx context.Context, f *oiv1.Batch) error {
 
 // takeAlone waits for its turn, stages the page, and commits it.
 func (s *session) takeAlone(ctx context.Context, f *oiv1.Batch, frame *aloneFrame) (*ingest, error) {
-	if err := s.x.store.Room(); err != nil {
+	err := s.x.store.Room()
+	if err == nil {
+		err = s.x.turn(ctx, s.peer.Card.Identity, f.RawBytes)
+	}
+	if err != nil {
 		return nil, err
 	}
 	turn, cancel := s.x.patient(ctx)
@@ -152,6 +163,7 @@ func (s *session) takeAlone(ctx context.Context, f *oiv1.Batch, frame *aloneFram
 	if err := s.more(ctx, aloneWindow); err != nil {
 		return nil, err
 	}
+	frame.from = time.Now()
 	payload, err := in.stage(f, frame)
 	if err != nil {
 		return in, err

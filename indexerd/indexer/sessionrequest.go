@@ -78,9 +78,6 @@ func (a *asker) came(series string, id uint64, urls []string) {
 // ask asks for what is wanted until ctx ends, or the session is to end.
 func (s *session) ask(ctx context.Context) {
 	defer s.forget()
-	if s.x.cfg.Requests.Rate < 0 {
-		return
-	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -112,7 +109,10 @@ func (s *session) forget() {
 
 // askAll sends the requests that are due, and says when to look again.
 func (s *session) askAll(ctx context.Context) (time.Duration, error) {
-	settings := s.x.cfg.Requests
+	settings := *s.x.requests.Load()
+	if settings.Rate < 0 {
+		return askEvery, nil
+	}
 	limiter := s.x.asks.limiter(s.peer.Card.Identity, settings)
 	for _, name := range slices.Sorted(maps.Keys(s.live)) {
 		h := s.live[name]
@@ -143,7 +143,7 @@ func (s *session) askAll(ctx context.Context) (time.Duration, error) {
 // nothing for too long, or for which there is no room any more, is taken back; a
 // publisher that does not answer even that is let go.
 func (s *session) free(ctx context.Context, series string, room bool) (int, error) {
-	a, settings := s.asks, s.x.cfg.Requests
+	a, settings := s.asks, s.x.requests.Load()
 	a.outMu.Lock()
 	flying := 0
 	for _, q := range a.out {
@@ -207,7 +207,7 @@ func (s *session) choose(rec *seriesRecord, pair grants.Pair, n int) (urls, gone
 	if err != nil {
 		return nil, nil, err
 	}
-	err = rec.eachWanted(s.x.store, s.x.cfg.Requests.Oldest, func(_ []byte, p *wantedPage) (bool, error) {
+	err = rec.eachWanted(s.x.store, s.x.requests.Load().Oldest, func(_ []byte, p *wantedPage) (bool, error) {
 		if pair.Grant.Body.Scope.Match(p.URL) != nil || errRevokedPage(pair.Grant, revs, p.URL) != nil {
 			gone = append(gone, p.URL)
 		} else {

@@ -31,8 +31,12 @@ func (s *service) Revoke(ctx context.Context, f *oiv1.SignedObject) (*oiv1.Ackno
 	if !ok {
 		return nil, status.Error(codes.Unauthenticated, "no TLS")
 	}
-	if _, _, err := identity.VerifyPeer(info.State, s.x.trust, identity.Publisher, s.x.cfg.Now()); err != nil {
+	who, _, err := identity.VerifyPeer(info.State, s.x.trust, identity.Publisher, s.x.cfg.Now())
+	if err != nil {
 		return nil, status.Error(codes.PermissionDenied, string(grants.ErrUnknownPeer))
+	}
+	if err := s.x.call(ctx, who.Card.Identity); err != nil {
+		return nil, toStatus(err)
 	}
 	a, err := s.x.answerRevocation(ctx, f.GetObject(), "")
 	return a, toStatus(err)
@@ -89,6 +93,9 @@ func acknowledgementsFrame(a *oiv1.Acknowledgements) *oiv1.IndexerFrame {
 // batch, and its answer passes before what is queued.
 func (s *session) revocation(ctx context.Context, f *oiv1.SignedObject) error {
 	s.withdrew.Store(true)
+	if err := s.x.call(ctx, s.peer.Card.Identity); err != nil {
+		return err
+	}
 	a, err := s.x.answerRevocation(ctx, f.GetObject(), s.peer.Card.Identity)
 	if err != nil {
 		return err

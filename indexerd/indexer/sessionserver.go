@@ -140,19 +140,22 @@ func (s *service) Session(stream grpc.BidiStreamingServer[oiv1.PublisherFrame, o
 	if err != nil {
 		return err
 	}
+	if err := s.x.call(ctx, ses.peer.Card.Identity); err != nil {
+		return toStatus(err)
+	}
 	if err := s.x.sessions.join(ses.self); err != nil {
 		return toStatus(err)
 	}
 	defer s.x.sessions.leave(ses.self)
 	s.x.readers.Go(ses.link.Read)
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
+	done := make(chan struct{})
+	s.x.readers.Go(func() {
+		defer close(done)
 		ses.link.Write(ctx)
-	}()
+	})
 	err = ses.run(ctx)
 	ses.link.Close()
-	<-written
+	written(done)
 	s.x.log.Info("session ended", "publisher", ses.peer.Card.Identity, "error", err)
 	return toStatus(err)
 }
@@ -319,6 +322,11 @@ func (s *session) next(ctx context.Context) (*oiv1.PublisherFrame, error) {
 func (s *session) handle(ctx context.Context, f *oiv1.PublisherFrame) error {
 	s.self.serving.Store(true)
 	defer s.self.serving.Store(false)
+	if f.GetBatch() == nil && f.GetChunk() == nil {
+		if err := rest(ctx, s.x.pace(s.peer.Card.Identity).frames.Reserve().Delay()); err != nil {
+			return err
+		}
+	}
 	switch {
 	case f.GetBatch() != nil:
 		s.strays = false

@@ -9,7 +9,7 @@ import (
 
 // watch ends the session when its publisher is not trusted any more, at once;
 // when its certificate ends, behind what is being served; and likewise when none
-// of its grants is in force. It looks every two seconds, and whenever it is
+// of its grants is in force; and when it takes nothing that it is sent. It looks every two seconds, and whenever it is
 // woken. Before the announcement there are no grants to look at.
 func (s *session) watch(done <-chan struct{}) {
 	tick := time.NewTicker(watchEvery)
@@ -23,6 +23,10 @@ func (s *session) watch(done <-chan struct{}) {
 		case <-tick.C:
 		case <-s.self.awake:
 			woken = true
+		}
+		if s.link.Stuck() > s.x.times.stuck {
+			s.self.end(errStuck)
+			return
 		}
 		now := s.x.cfg.Now()
 		switch ended, err := s.standing(now); {

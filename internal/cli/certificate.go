@@ -29,23 +29,24 @@ func (f *CertificateFlags) External() (bool, error) {
 	return f.Certificate != "", nil
 }
 
-// Settings is what the flags add to a configuration file; nothing if they name
-// no files.
-func (f *CertificateFlags) Settings() string {
+// Settings is what the flags say in a configuration file; nothing if they name no
+// files.
+func (f *CertificateFlags) Settings() map[string]string {
 	if f.Certificate == "" {
-		return ""
+		return map[string]string{}
 	}
-	return fmt.Sprintf("\ntls_certificate: %q\ntls_key: %q\n", f.Certificate, f.Key)
+	return map[string]string{"tls_certificate": fmt.Sprintf("%q", f.Certificate), "tls_key": fmt.Sprintf("%q", f.Key)}
 }
 
-// CertificateSettings describes the two settings of CertificateFiles in a
-// configuration file.
-const CertificateSettings = `# A certificate that somebody else issues and renews, and its key, as PEM files;
-# a path that is not absolute begins at this folder. Both are read again when they
-# change (doc/identity.md). Empty: the certificate in keys/ renews itself.
-# tls_certificate: ""
-# tls_key: ""
-`
+// CertificateSettings are the two settings of CertificateFiles.
+func CertificateSettings() Settings {
+	return Settings{
+		{Key: "tls_certificate", Default: `""`, Values: "the path of a PEM file, from this folder on if it is not absolute",
+			Doc: "A certificate that somebody else issues and renews, with tls_key; both are read again when they change (doc/identity.md). Empty: the certificate in keys/ renews itself."},
+		{Key: "tls_key", Default: `""`, Values: "the path of a PEM file that nobody but owner and group may read",
+			Doc: "Its key."},
+	}
+}
 
 // CertificateFiles are the files that the settings tls_certificate and tls_key
 // name, seen from dir; nil if they name none.
@@ -53,8 +54,8 @@ func CertificateFiles(dir, certificate, key string) (*identity.CertificateFiles,
 	if certificate == "" && key == "" {
 		return nil, nil
 	}
-	if certificate == "" || key == "" {
-		return nil, Errorf(Config, "tls_certificate and tls_key go together")
+	if err := CheckCertificatePair(certificate, key); err != nil {
+		return nil, With(Config, err)
 	}
 	from := func(path string) string {
 		if filepath.IsAbs(path) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/viper"
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -45,21 +46,29 @@ func ListenSocket(path string) (net.Listener, error) {
 	return l, nil
 }
 
+// maxConns bounds the connections to one listener at once.
+const maxConns = 1024
+
 // ServeHTTP serves h on l, by two goroutines of group, until end; then what is
 // being answered has five seconds. l may be nil. read and write bound the time of
 // one request and answer, 0 does not; a header may take ten seconds and 16 KiB
-// in any case.
+// in any case, a connection may idle for half a minute, and there are 1024 at once,
+// beyond which they wait to be accepted.
 func ServeHTTP(group *errgroup.Group, end context.Context, l net.Listener, h http.Handler, read, write time.Duration, log *slog.Logger) {
 	if l == nil {
 		return
 	}
+	header := 10 * time.Second
+	if read > 0 {
+		header = min(header, read)
+	}
 	s := &http.Server{
 		Handler: h, ReadTimeout: read, WriteTimeout: write,
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: header, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	group.Go(func() error {
-		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.Serve(netutil.LimitListener(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil
@@ -109,14 +118,6 @@ func ReadConfig(dir, file, prefix string, defaults map[string]any, into any) err
 	}
 	if err := v.UnmarshalExact(into); err != nil {
 		return Errorf(Config, "%s: %s", file, strings.Join(strings.Fields(err.Error()), " "))
-	}
-	return nil
-}
-
-// CheckAddress refuses what is no host:port.
-func CheckAddress(key, addr string) error {
-	if _, _, err := net.SplitHostPort(addr); err != nil {
-		return Errorf(Config, "%s: %w", key, err)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,9 @@ type writer struct {
 	tree            translog.Tree // of the log, seen last
 	note            []byte
 	pending         *delivery // sent, perhaps, and not acknowledged
+
+	much int                 // pages of a batch, with many words each; 0: one to three, with few
+	took func(time.Duration) // told of each delivery; nil: nobody is
 }
 
 // A delivery is a batch, in the octets in which it is sent until it is answered.
@@ -249,15 +253,20 @@ func (w *writer) announce(l *line, welcome *oiv1.Welcome) error {
 	return nil
 }
 
-// write makes the next batch: one to three pages, new or changed.
+// write makes the next batch: one to three pages, new or changed, or as many as
+// much says.
 func (w *writer) write() error {
 	d := &delivery{after: maps.Clone(w.pages)}
 	var items oiv1.Items
 	var payloads []byte
-	for i := range 1 + int(w.revision%3) {
+	n, apart, words := 1+int(w.revision%3), uint64(5), 1
+	if w.much > 0 {
+		n, apart, words = w.much, uint64(w.much), 300
+	}
+	for i := range n {
 		revision := w.revision + uint64(i) + 1
-		url := fmt.Sprintf("%s/p%d", w.origin, revision%5) // one batch has a new page and a changed one
-		payload, _ := tct.Encode(nil, tct.Document{URL: url, Title: "A page", Content: fmt.Sprintf("Words of revision %d", revision)})
+		url := fmt.Sprintf("%s/p%d", w.origin, revision%apart) // one batch has a new page and a changed one
+		payload, _ := tct.Encode(nil, tct.Document{URL: url, Title: "A page", Content: strings.Repeat(fmt.Sprintf("Words of revision %d", revision), words)})
 		h, digest := sha256.Sum256([]byte(url)), sha256.Sum256(payload)
 		items.Items = append(items.Items, &oiv1.Item{
 			Op: oiv1.Op_OP_PUT, RevisionDelta: 1, Url: url, Format: uint32(content.FormatTCT), Length: uint64(len(payload)),
@@ -315,6 +324,9 @@ func rootOf(pages map[[32]byte]state.Item) envelope.Hash {
 // (UZPIF-OI 9.1.4): receipt, proofs and checkpoint are of one tree size.
 func (w *writer) deliver(l *line) error {
 	d := w.pending
+	if w.took != nil {
+		defer func(begun time.Time) { w.took(time.Since(begun)) }(time.Now())
+	}
 	f, err := l.ask(
 		&oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Batch{Batch: d.batch}},
 		&oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Chunk{Chunk: &oiv1.Chunk{Data: d.frame}}},

@@ -29,6 +29,7 @@ func registers() []register {
 		{"doc/requirements-scp.md", "SCP", 226},
 		{"doc/requirements-rbt.md", "RBT", 217},
 		{"doc/requirements-arc.md", "ARC", 66},
+		{"doc/reliability.md", "REL", 30},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -59,6 +60,8 @@ type Link[Out, In any] struct {
 
 	over     chan struct{} // closed by Finish
 	overOnce sync.Once
+
+	sending atomic.Int64 // when the frame was begun that is being sent, in Unix nanoseconds; 0: none is
 
 	done chan struct{}
 	once sync.Once
@@ -145,7 +148,7 @@ func (l *Link[Out, In]) Write(ctx context.Context) error {
 				return context.Cause(ctx)
 			}
 		}
-		if err := l.stream.Send(f); err != nil {
+		if err := l.send(f); err != nil {
 			// The reason of a broken stream is what Recv returns.
 			if !errors.Is(err, io.EOF) {
 				l.fail(err)
@@ -156,12 +159,29 @@ func (l *Link[Out, In]) Write(ctx context.Context) error {
 	}
 }
 
+// send sends one frame. It takes as long as the peer takes to make room for it.
+func (l *Link[Out, In]) send(f Out) error {
+	l.sending.Store(time.Now().UnixNano())
+	defer l.sending.Store(0)
+	return l.stream.Send(f)
+}
+
+// Stuck is for how long the frame that is being sent has found no room; 0 if none
+// is. A peer that reads nothing, and goes on sending, is never silent.
+func (l *Link[Out, In]) Stuck() time.Duration {
+	since := l.sending.Load()
+	if since == 0 {
+		return 0
+	}
+	return time.Since(time.Unix(0, since))
+}
+
 // flush sends the urgent frames that were queued before the end.
 func (l *Link[Out, In]) flush() error {
 	for {
 		select {
 		case f := <-l.urgent:
-			if err := l.stream.Send(f); err != nil {
+			if err := l.send(f); err != nil {
 				return l.err
 			}
 		default:
@@ -183,7 +203,7 @@ func (l *Link[Out, In]) drain() error {
 				return nil
 			}
 		}
-		if err := l.stream.Send(f); err != nil {
+		if err := l.send(f); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -37,7 +38,7 @@ type DaemonOptions struct {
 // (TestASlowIndexerHoldsUpNoOther).
 type Daemon struct {
 	p       *Publisher
-	rescan  time.Duration
+	rescan  atomic.Int64 // a time.Duration, see DaemonOptions
 	dial    func(ctx context.Context, rels []*Relationship) (conn, error)
 	changed chan struct{}      // files of the configuration changed; at most one note waits
 	lookups chan chan struct{} // asks for one look at the configuration; closed when it is done
@@ -53,12 +54,22 @@ type Daemon struct {
 
 // NewDaemon makes the daemon of p. Run turns it, once.
 func NewDaemon(p *Publisher, o DaemonOptions) *Daemon {
-	return &Daemon{
-		p: p, rescan: cmp.Or(o.Rescan, defaultRescan), dial: p.dialConn,
+	d := &Daemon{
+		p: p, dial: p.dialConn,
 		changed: make(chan struct{}, 1), lookups: make(chan chan struct{}), over: make(chan struct{}),
 		loops: make(map[envelope.Name]*indexerLoop), scans: make(map[string]*scanLoop),
 	}
+	d.SetRescan(o.Rescan)
+	return d
 }
+
+// SetRescan sets, at any time, how often a collection is scanned; see DaemonOptions.
+// Each collection follows behind its next scan.
+func (d *Daemon) SetRescan(every time.Duration) {
+	d.rescan.Store(int64(cmp.Or(every, defaultRescan)))
+}
+
+func (d *Daemon) scanEvery() time.Duration { return time.Duration(d.rescan.Load()) }
 
 // Run works until ctx ends. Then it lets each batch in flight come to its
 // receipt, for at most 15 seconds, closes the sessions, and returns nil. An
@@ -215,7 +226,7 @@ func (d *Daemon) wake() { d.each(func(l *indexerLoop) { nudge(l.wake) }) }
 
 func (d *Daemon) newScan(name string) *scanLoop {
 	l := &scanLoop{
-		name: name, dir: d.p.dir, log: d.p.log, every: d.rescan, wake: d.wake, draw: rand.Int64N,
+		name: name, dir: d.p.dir, log: d.p.log, every: d.scanEvery, wake: d.wake, draw: rand.Int64N,
 		requests: make(chan scanRequest), sourced: make(chan struct{}, 1),
 	}
 	l.scan = func(ctx context.Context, massDelete bool) (*scanned, error) {

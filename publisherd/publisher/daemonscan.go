@@ -18,7 +18,7 @@ type scanLoop struct {
 	name  string
 	dir   string // of the publisher
 	log   *slog.Logger
-	every time.Duration
+	every func() time.Duration
 	scan  func(ctx context.Context, massDelete bool) (*scanned, error)
 	draw  func(n int64) int64 // uniform in [0, n)
 	wake  func()              // called after each scan that may have changed the journal
@@ -58,7 +58,7 @@ func (l *scanLoop) run(ctx context.Context) error {
 	var q scanRequest
 	for {
 		// Watched first, so that what changes during the scan is noticed.
-		every := l.every
+		every := l.every()
 		if s, err := ReadSource(l.dir, l.name); err == nil {
 			deep, alone := s.watched(l.dir)
 			for _, folder := range deep {
@@ -93,7 +93,7 @@ func (l *scanLoop) run(ctx context.Context) error {
 func (l *scanLoop) pause(s Source) time.Duration {
 	every, err := s.interval()
 	if !s.isRemote() || err != nil {
-		return l.every
+		return l.every()
 	}
 	tenth := int64(every / 10)
 	return every + time.Duration(l.draw(2*tenth+1)-tenth)

@@ -68,10 +68,10 @@ type Publisher struct {
 	trust *identity.Trust
 	store *durable.Store
 
-	reply     atomic.Int64  // a time.Duration, see Config
-	verify    time.Duration // see Config
-	random    io.Reader     // see Config
-	keptBytes int64         // see Config.PatchBytes
+	reply     atomic.Int64 // a time.Duration, see Config
+	verify    atomic.Int64 // a time.Duration, see Config
+	random    io.Reader    // see Config
+	keptBytes int64        // see Config.PatchBytes
 
 	proxy       func(address string) (*url.URL, error) // nil: none
 	proxySecret string                                 // see Config
@@ -132,14 +132,19 @@ func Open(c Config) (*Publisher, error) {
 		return nil, err
 	}
 	p := &Publisher{dir: c.Dir, log: c.Log, clock: c.Now, local: local, trust: trust, store: store, edits: make(map[string]*sync.Mutex),
-		verify: cmp.Or(c.Verify, defaultVerify), keptBytes: c.PatchBytes, random: c.Rand, public: openPublic, proxy: proxy, proxySecret: c.ProxyCredentials}
+		keptBytes: c.PatchBytes, random: c.Rand, public: openPublic, proxy: proxy, proxySecret: c.ProxyCredentials}
 	p.SetReply(c.Reply)
+	p.SetVerify(c.Verify)
 	return p, nil
 }
 
 // SetReply sets, at any time, how long an indexer may take for one answer; 0 means
 // 2 minutes.
 func (p *Publisher) SetReply(d time.Duration) { p.reply.Store(int64(d)) }
+
+// SetVerify sets, at any time, how often all files of a folder are read; see
+// Config.Verify.
+func (p *Publisher) SetVerify(d time.Duration) { p.verify.Store(int64(cmp.Or(d, defaultVerify))) }
 
 func trustDir(dir string) string { return filepath.Join(dir, "trust") }
 
@@ -262,7 +267,7 @@ func (p *Publisher) scan(ctx context.Context, c *collection, massDelete bool) (S
 	if err := p.store.Room(); err != nil { // what is left is for receipts
 		return ScanReport{}, fmt.Errorf("source %s: %w", c.name, err)
 	}
-	s := scanner{journal: c.journal, source: c.source, extractor: c.version, cache: c.cache, now: p.now, massDelete: massDelete, verify: p.verify}
+	s := scanner{journal: c.journal, source: c.source, extractor: c.version, cache: c.cache, now: p.now, massDelete: massDelete, verify: time.Duration(p.verify.Load())}
 	s.keep = func(stated content.Preferences) error { return keepPreferences(p.dir, c.name, stated) }
 	r, err := s.run(ctx)
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/peer"
 
-	"github.com/uzpif-oi/uzpif-oi/content/fetch"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
@@ -253,19 +252,6 @@ func (p *Publisher) dialing(wire *counter, hs *handshake) func(context.Context, 
 		}
 		return conn, err
 	}
-}
-
-// proxyCredential reads the credential for the proxy; no error shows it.
-func (p *Publisher) proxyCredential() (string, error) {
-	if p.proxySecret == "" {
-		return "", nil
-	}
-	text, err := (&Remote{CredentialsFile: p.proxySecret}).secret(p.dir)
-	if err != nil {
-		return "", err
-	}
-	c, err := fetch.ParseCredential(text)
-	return c.Header(), err
 }
 
 // open starts the stream and its two goroutines.

@@ -117,16 +117,25 @@ func ReadSource(dir, name string) (Source, error) {
 	return s, nil
 }
 
+// SourceNames lists the names of the configured sources.
+func SourceNames(dir string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "sources", "*.yaml"))
+	sort.Strings(files)
+	for i, f := range files {
+		files[i] = strings.TrimSuffix(filepath.Base(f), ".yaml")
+	}
+	return files, err
+}
+
 // Sources lists the configured sources by name.
 func Sources(dir string) ([]Source, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "sources", "*.yaml"))
+	names, err := SourceNames(dir)
 	if err != nil {
 		return nil, err
 	}
-	sort.Strings(files)
 	var all []Source
-	for _, f := range files {
-		s, err := ReadSource(dir, strings.TrimSuffix(filepath.Base(f), ".yaml"))
+	for _, name := range names {
+		s, err := ReadSource(dir, name)
 		if err != nil {
 			return nil, err
 		}

@@ -141,7 +141,7 @@ func TestWhatASourceSaysIsKeptBeforeItsPages(t *testing.T) {
 }
 
 func TestAServerIsAskedByItsInterval(t *testing.T) {
-	l := &scanLoop{every: time.Second}
+	l := &scanLoop{every: func() time.Duration { return time.Second }}
 	for _, tt := range []struct {
 		name  string
 		s     Source

@@ -1,0 +1,160 @@
+package indexer
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/translog"
+)
+
+// An Allowance is what this indexer lets each publisher use, whatever its grants
+// say. 0 is no limit.
+type Allowance struct {
+	Pages  uint64 // held, over all series
+	Octets uint64 // of payload held, over all series
+	// Rate is octets of batches a second, decompressed, and Batches is batches a
+	// second. Who sends faster waits before anything of the next batch is read, so
+	// that it costs nobody else anything (TestWhoSendsTooFastWaits).
+	Rate, Batches float64
+}
+
+// What each publisher may ask for besides. Who asks faster waits.
+const (
+	callsPerSecond  = 20 // of unary calls, sessions that begin, and revocations
+	callsAtOnce     = 100
+	framesPerSecond = 1000 // of frames of a session that bring no content
+	framesAtOnce    = 1000
+)
+
+// retryStorage is when somebody may come back whose storage is used up, in
+// milliseconds: only a person, or a deletion, changes that.
+const retryStorage = 5 * 60 * 1000
+
+// SetAllowance sets what each publisher may use from now on, at any time. What is
+// held already stays.
+func (x *Indexer) SetAllowance(a Allowance) { x.allowance.Store(&a) }
+
+// paces holds how fast each publisher goes. It outlives sessions, and knows only
+// publishers that were trusted.
+type paces struct {
+	// byNameMu guards byName.
+	byNameMu sync.Mutex
+	byName   map[envelope.Name]*pace
+}
+
+// A pace is that of one publisher.
+type pace struct{ batches, octets, calls, frames *rate.Limiter }
+
+// pace is that of a publisher, by what is allowed now.
+func (x *Indexer) pace(name envelope.Name) *pace {
+	a, largest := x.allowance.Load(), float64(x.cfg.Limits.largest())
+	x.paces.byNameMu.Lock()
+	defer x.paces.byNameMu.Unlock()
+	if x.paces.byName == nil {
+		x.paces.byName = make(map[envelope.Name]*pace)
+	}
+	one := x.paces.byName[name]
+	if one == nil {
+		one = &pace{calls: rate.NewLimiter(callsPerSecond, callsAtOnce), frames: rate.NewLimiter(framesPerSecond, framesAtOnce)}
+		x.paces.byName[name] = one
+	}
+	one.batches = adapt(one.batches, a.Batches, 1)
+	one.octets = adapt(one.octets, a.Rate, largest) // whatever is taken can be taken at once
+	return one
+}
+
+// largest is the most octets of one batch.
+func (l Limits) largest() uint64 { return max(l.BatchBytes, l.PageBytes) + itemBytes }
+
+// adapt gives l, which may be nil, the rate of n a second, and twice that, or
+// least, at once; 0 is no limit. A new one is full.
+func adapt(l *rate.Limiter, n, least float64) *rate.Limiter {
+	limit, burst := rate.Limit(n), int(max(2*n, least))
+	if n == 0 {
+		limit = rate.Inf
+	}
+	if l == nil {
+		return rate.NewLimiter(limit, burst)
+	}
+	if l.Limit() != limit || l.Burst() != burst {
+		l.SetLimit(limit)
+		l.SetBurst(burst)
+	}
+	return l
+}
+
+// turn waits until the publisher may send a batch of so many octets. Who would
+// wait longer than a batch is waited for may come back then.
+func (x *Indexer) turn(ctx context.Context, name envelope.Name, octets uint64) error {
+	p, now := x.pace(name), time.Now()
+	batch, size := p.batches.ReserveN(now, 1), p.octets.ReserveN(now, int(min(octets, x.cfg.Limits.largest())))
+	wait := max(batch.DelayFrom(now), size.DelayFrom(now))
+	if wait > x.patience {
+		batch.CancelAt(now)
+		size.CancelAt(now)
+		return retryAfter(&refusal{reason: grants.ErrExhausted, detail: "this publisher sends faster than it may here"}, wait)
+	}
+	return rest(ctx, wait)
+}
+
+// rest waits for d, or for the end of ctx.
+func rest(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// call waits until the publisher may ask for one thing more.
+func (x *Indexer) call(ctx context.Context, name envelope.Name) error {
+	return rest(ctx, x.pace(name).calls.Reserve().Delay())
+}
+
+// fits refuses a batch that would have its publisher use more than it may. One
+// that takes nothing more than it gives back is taken in any case.
+func (in *ingest) fits(tx *translog.Tx) error {
+	a := in.s.x.allowance.Load()
+	var octets, pages int64
+	for i := range in.items {
+		it := &in.items[i]
+		if it.decision == translog.Include || it.decision == translog.Update {
+			octets, pages = octets+int64(it.length), pages+1
+		}
+		if it.old != nil && it.old.Held {
+			octets, pages = octets-int64(it.old.Length), pages-1
+		}
+	}
+	tooMany, tooLarge := a.Pages > 0 && pages > 0, a.Octets > 0 && octets > 0
+	if !tooMany && !tooLarge {
+		return nil
+	}
+	recs, err := seriesOf(tx.Batch(), in.rec.Publisher)
+	if err != nil {
+		return err
+	}
+	for _, rec := range recs {
+		octets, pages = octets+int64(rec.PayloadBytes), pages+int64(rec.Pages)
+	}
+	detail := ""
+	switch {
+	case tooMany && pages > int64(a.Pages):
+		detail = "more pages than this indexer holds of one publisher"
+	case tooLarge && octets > int64(a.Octets):
+		detail = "more octets than this indexer holds of one publisher"
+	default:
+		return nil
+	}
+	return &refusal{reason: grants.ErrExhausted, detail: detail, retryMS: retryStorage}
+}

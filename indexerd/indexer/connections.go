@@ -1,0 +1,111 @@
+package indexer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+)
+
+// Bounds of connections, so that none costs anything for long that brings nothing.
+const (
+	maxConnections  = 20_000           // to the session port at once; more wait to be accepted
+	connectionsEach = 8                // of one identity at once: its session, a newer one, and single calls
+	handshakeTime   = 10 * time.Second // for TLS and the first octets of HTTP/2
+	idleTime        = time.Minute      // without a session or a call
+	stuckTime       = 30 * time.Second // in which a peer takes nothing of what it is sent
+)
+
+// times are those of handshakeTime, idleTime and stuckTime; tests shorten them.
+type times struct{ handshake, idle, stuck time.Duration }
+
+func defaultTimes() times { return times{handshakeTime, idleTime, stuckTime} }
+
+// perIdentity are transport credentials that let each identity have so many connections
+// at once, and give up one whose peer takes nothing off the wire.
+type perIdentity struct {
+	credentials.TransportCredentials
+	stuck time.Duration
+
+	// openMu guards open.
+	openMu sync.Mutex
+	open   map[string]int // by identity; none at 0
+}
+
+func newPerIdentity(c credentials.TransportCredentials, stuck time.Duration) *perIdentity {
+	return &perIdentity{TransportCredentials: c, stuck: stuck, open: make(map[string]int)}
+}
+
+// ServerHandshake is called by a goroutine for each connection.
+func (c *perIdentity) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := c.TransportCredentials.ServerHandshake(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	// TLS has found exactly one URI, which is that of an identity.
+	name := info.(credentials.TLSInfo).State.PeerCertificates[0].URIs[0].String()
+	if !c.enter(name) {
+		conn.Close()
+		return nil, nil, fmt.Errorf("%s has %d connections already", name, connectionsEach)
+	}
+	return &identityConn{Conn: conn, stuck: c.stuck, leave: sync.OnceFunc(func() { c.leave(name) })}, info, nil
+}
+
+// Clone shares the count: gRPC clones what it is given.
+func (c *perIdentity) Clone() credentials.TransportCredentials { return c }
+
+func (c *perIdentity) enter(name string) bool {
+	c.openMu.Lock()
+	defer c.openMu.Unlock()
+	if c.open[name] >= connectionsEach {
+		return false
+	}
+	c.open[name]++
+	return true
+}
+
+func (c *perIdentity) leave(name string) {
+	c.openMu.Lock()
+	defer c.openMu.Unlock()
+	if c.open[name]--; c.open[name] == 0 {
+		delete(c.open, name)
+	}
+}
+
+// A identityConn is counted until it is closed, which gRPC does with each.
+type identityConn struct {
+	net.Conn
+	stuck time.Duration
+	leave func()
+}
+
+func (c *identityConn) Close() error {
+	c.leave()
+	return c.Conn.Close()
+}
+
+// Write gives the peer so long to take what is written.
+func (c *identityConn) Write(b []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(c.stuck)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(b)
+}
+
+// errStuck ends the session of a publisher that reads nothing.
+var errStuck = errors.New("the publisher took nothing for too long")
+
+// written waits until what was urgent is out, for as long as a peer that takes it
+// needs.
+func written(done <-chan struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	defer cancel()
+	select {
+	case <-done:
+	case <-ctx.Done(): // the Send that waits fails when the stream's handler has returned
+	}
+}
