@@ -267,6 +267,16 @@ func TestAConsumerThatIsRemovedIsToldToDropAll(t *testing.T) {
 	if err := r.x.feed.consumers.Remove(c.local.Name()); err != nil {
 		t.Fatal(err)
 	}
+	if words, _ := rd.until("reset"); words[len(words)-1] != "reset purpose" {
+		t.Errorf("told %q", words)
+	}
+	// One that is forgotten is let in no more.
+	c.may("archive")
+	rd = c.subscribe("archive", nil)
+	rd.until("head")
+	if err := r.x.feed.consumers.Forget(c.local.Name()); err != nil {
+		t.Fatal(err)
+	}
 	if words, _ := rd.until("reset"); words[len(words)-1] != "reset unknown-peer" {
 		t.Errorf("told %q", words)
 	}
