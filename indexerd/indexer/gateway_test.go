@@ -105,7 +105,6 @@ func TestTheGatewayAnswersByteForByteAsTheFormatsAsk(t *testing.T) {
 	m.Push(map[string]string{url: text, indexer.Site + "b": "Other words."})
 	page := "/" + m.id + "/llm/" + murl(url)
 	modified := m.Now().Format(http.TimeFormat)
-	const common = "X-Content-Type-Options: nosniff"
 	usage := "Content-Usage: search=y, train-ai=n"
 	canonical := "Link: <" + url + `>; rel="canonical"`
 	index := "Link: </" + m.id + `/llm-sitemap.json>; rel="index"; type="application/json"`
@@ -129,37 +128,46 @@ func TestTheGatewayAnswersByteForByteAsTheFormatsAsk(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := *m
 			m.t = t
-			first := m.ask("GET", tt.path)
-			etag := first.field("Etag")
-			if len(etag) < 66 || first.status != "200 OK" {
-				t.Fatalf("%s with %q", first.status, first.lines)
-			}
-			kept := append([]string{"Cache-Control: no-cache", "Etag: " + etag, common}, tt.kept...)
-			for _, c := range conditions(etag, modified, strings.Contains(strings.Join(append(tt.kept, tt.whole...), " "), "Last-Modified")) {
-				for _, method := range []string{"GET", "HEAD"} {
-					got := m.ask(method, tt.path, c.fields...)
-					want := slices.Clone(kept)
-					if c.status == "200 OK" {
-						want = append(append(want, tt.whole...), fmt.Sprintf("Content-Length: %d", len(first.body)))
-					}
-					if slices.Sort(want); got.status != c.status || !slices.Equal(got.lines, want) {
-						t.Errorf("%s with %q: %s\n%q, want %s\n%q", method, c.fields, got.status, got.lines, c.status, want)
-					}
-					body := []byte{}
-					if c.status == "200 OK" && method == "GET" {
-						body = first.body
-					}
-					if !bytes.Equal(got.body, body) {
-						t.Errorf("%s with %q: a body of %d octets, want %d", method, c.fields, len(got.body), len(body))
-					}
-				}
-			}
+			first := m.conditional(t, tt.path, append([]string{"Cache-Control: no-cache", "X-Content-Type-Options: nosniff"}, tt.kept...), tt.whole, modified)
 			m.compressed(t, tt.path, first, tt.gzip)
 		})
 	}
 	if got := m.ask("GET", page); !bytes.Equal(got.body, indexer.Payload(url, text)) {
 		t.Errorf("the page is %q", got.body)
 	}
+}
+
+// conditional asks for a path under every condition, and compares each line of each
+// answer. It gives the answer without a condition.
+func (m *mirrored) conditional(t *testing.T, path string, kept, whole []string, modified string) answer {
+	t.Helper()
+	first := m.ask("GET", path)
+	etag := first.field("Etag")
+	if len(etag) < 66 || first.status != "200 OK" {
+		t.Fatalf("%s with %q", first.status, first.lines)
+	}
+	kept = append(kept, "Etag: "+etag)
+	dated := strings.Contains(strings.Join(append(slices.Clone(kept), whole...), " "), "Last-Modified")
+	for _, c := range conditions(etag, modified, dated) {
+		for _, method := range []string{"GET", "HEAD"} {
+			got := m.ask(method, path, c.fields...)
+			want := slices.Clone(kept)
+			if c.status == "200 OK" {
+				want = append(append(want, whole...), fmt.Sprintf("Content-Length: %d", len(first.body)))
+			}
+			if slices.Sort(want); got.status != c.status || !slices.Equal(got.lines, want) {
+				t.Errorf("%s with %q: %s\n%q, want %s\n%q", method, c.fields, got.status, got.lines, c.status, want)
+			}
+			body := []byte{}
+			if c.status == "200 OK" && method == "GET" {
+				body = first.body
+			}
+			if !bytes.Equal(got.body, body) {
+				t.Errorf("%s with %q: a body of %d octets, want %d", method, c.fields, len(got.body), len(body))
+			}
+		}
+	}
+	return first
 }
 
 type condition struct {

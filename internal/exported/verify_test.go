@@ -14,9 +14,15 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 )
 
-// TestVerifyTellsWhatWasNotSigned changes an export in every way that a folder can be
-// changed.
-func TestVerifyTellsWhatWasNotSigned(t *testing.T) {
+// A tampering changes an export; reason is what is told of it, nothing if it is as it
+// was signed.
+type tampering struct {
+	name   string
+	change func(m *maker) error
+	reason string
+}
+
+func tamperings() []tampering {
 	replace := func(name, from, to string) func(m *maker) error {
 		return func(m *maker) error {
 			path := filepath.Join(m.dir, name)
@@ -30,11 +36,7 @@ func TestVerifyTellsWhatWasNotSigned(t *testing.T) {
 			return os.WriteFile(path, bytes.Replace(raw, []byte(from), []byte(to), 1), 0o644)
 		}
 	}
-	for _, tt := range []struct {
-		name   string
-		change func(m *maker) error
-		reason string // empty: it is as it was signed
-	}{
+	return []tampering{
 		{"nothing", func(*maker) error { return nil }, ""},
 		{"an empty folder more", func(m *maker) error { return os.Mkdir(filepath.Join(m.dir, "data/d"), 0o755) }, ""},
 		{"a file more", func(m *maker) error { return os.WriteFile(filepath.Join(m.dir, "data/c/stray"), nil, 0o644) }, "was not signed"},
@@ -68,7 +70,13 @@ func TestVerifyTellsWhatWasNotSigned(t *testing.T) {
 		{"a manifest without end", func(m *maker) error {
 			return os.WriteFile(filepath.Join(m.dir, ManifestFile), bytes.Repeat([]byte{' '}, 1<<20), 0o644)
 		}, "export.json"},
-	} {
+	}
+}
+
+// TestVerifyTellsWhatWasNotSigned changes an export in every way that a folder can be
+// changed.
+func TestVerifyTellsWhatWasNotSigned(t *testing.T) {
+	for _, tt := range tamperings() {
 		t.Run(tt.name, func(t *testing.T) {
 			m := newMaker(t)
 			m.export(1)
