@@ -79,15 +79,14 @@ func TestAPayloadOfSomethingElseMakesNoPage(t *testing.T) {
 	}
 }
 
-// TestEveryFormatBecomesEveryOther: URL, title, language and words come across, and what
-// does not is said.
+// TestEveryFormatBecomesEveryOther: URL, title, language and words come across.
 func TestEveryFormatBecomesEveryOther(t *testing.T) {
 	for format, payload := range payloads(t) {
 		p, err := FromPayload(format, pageURL, payload, noon)
 		if err != nil {
 			t.Fatal(err)
 		}
-		own, lost, err := ToOwnTCT(p)
+		own, _, err := ToOwnTCT(p)
 		if err != nil {
 			t.Fatalf("format %v: %v", format, err)
 		}
@@ -97,9 +96,6 @@ func TestEveryFormatBecomesEveryOther(t *testing.T) {
 		}
 		if d.Hash != tct.FormatHash(own.Fingerprint) || own.Digest != sha256.Sum256(own.Payload) || own.Format != content.FormatTCT {
 			t.Errorf("format %v as TCT: hash %s, fingerprint %x", format, d.Hash, own.Fingerprint)
-		}
-		if (p.Description != "") != slices.Contains(lost, "description") {
-			t.Errorf("format %v with the description %q as TCT lost %q", format, p.Description, lost)
 		}
 		line, _, err := ToSCP(p)
 		if err != nil {
@@ -165,4 +161,19 @@ func FuzzFromPayload(f *testing.F) {
 			t.Errorf("as SCP: %q, %v", line, err)
 		}
 	})
+}
+
+func TestWhatAConversionLosesIsSaid(t *testing.T) {
+	p, err := FromPayload(content.FormatTCT, pageURL, payloads(t)[content.FormatTCT], noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Description = "What it is."
+	if _, lost, err := ToTCT(p); err != nil || !slices.Equal(lost, []string{"description"}) {
+		t.Errorf("as TCT: lost %q, %v", lost, err)
+	}
+	p.Language = "not a language"
+	if _, lost, err := ToSCP(p); err != nil || !slices.ContainsFunc(lost, func(l string) bool { return strings.Contains(l, "not a language") }) {
+		t.Errorf("as SCP: lost %q, %v", lost, err)
+	}
 }

@@ -53,22 +53,22 @@ func (c *course) leaves() error {
 	return nil
 }
 
-// An Agreement is one under which pages come to an indexer of its own, for the tests
+// Agreed is an agreement under which pages come to an indexer of its own, for the tests
 // outside of the package.
-type Agreement struct {
+type Agreed struct {
 	X *Indexer
 	r *rig
 	s *series
 	c *client
 }
 
-// Site is the URL below which an Agreement's pages are.
+// Site is the URL below which its pages are.
 const Site = site
 
-// NewAgreement begins one; change may be nil.
-func NewAgreement(t testing.TB, change func(*grants.Draft)) *Agreement {
+// Agree begins one; change may be nil.
+func Agree(t testing.TB, change func(*grants.Draft)) *Agreed {
 	t.Helper()
-	a := &Agreement{r: newRig(t)}
+	a := &Agreed{r: newRig(t)}
 	a.X = a.r.x
 	a.s = a.r.example().series("docs-1", site, change)
 	a.c = a.s.p.session(a.s)
@@ -77,7 +77,7 @@ func NewAgreement(t testing.TB, change func(*grants.Draft)) *Agreement {
 }
 
 // Push brings pages, by their URLs; one without text is deleted.
-func (a *Agreement) Push(pages map[string]string) {
+func (a *Agreed) Push(pages map[string]string) {
 	a.r.t.Helper()
 	var all []change
 	for _, u := range slices.Sorted(maps.Keys(pages)) {
@@ -87,13 +87,13 @@ func (a *Agreement) Push(pages map[string]string) {
 }
 
 // Revoke withdraws it.
-func (a *Agreement) Revoke(d grants.Disposition) {
+func (a *Agreed) Revoke(d grants.Disposition) {
 	a.r.t.Helper()
 	a.s.p.revoke(a.s.p.revocation(a.s.pair.Grant.Revoke(d)))
 }
 
 // Renew announces a newer grant, which takes over nothing yet.
-func (a *Agreement) Renew(change func(*grants.Draft)) {
+func (a *Agreed) Renew(change func(*grants.Draft)) {
 	a.r.t.Helper()
 	a.s.pair = a.s.grant(a.s.pair.Grant.Object.Sequence+1, change)
 	a.c.close()
@@ -101,11 +101,11 @@ func (a *Agreement) Renew(change func(*grants.Draft)) {
 }
 
 // Forward moves the indexer's clock on, and Now shows it.
-func (a *Agreement) Forward(d time.Duration) { a.r.forward(d) }
-func (a *Agreement) Now() time.Time          { return a.r.now() }
+func (a *Agreed) Forward(d time.Duration) { a.r.forward(d) }
+func (a *Agreed) Now() time.Time          { return a.r.now() }
 
 // Card is the indexer's.
-func (a *Agreement) Card() *identity.Card { return a.r.card }
+func (a *Agreed) Card() *identity.Card { return a.r.card }
 
 // Payload is what Push offers for a text.
 func Payload(url, text string) []byte { return payloadOf(url, text) }

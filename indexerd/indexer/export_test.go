@@ -27,7 +27,7 @@ import (
 
 // An exporting is an agreement whose pages are exported to one folder.
 type exporting struct {
-	*indexer.Agreement
+	*indexer.Agreed
 	t   testing.TB
 	dir string
 	at  time.Time // what the formats say
@@ -35,7 +35,7 @@ type exporting struct {
 
 func newExporting(t testing.TB, change func(*grants.Draft)) *exporting {
 	t.Helper()
-	e := &exporting{Agreement: indexer.NewAgreement(t, change), t: t, dir: filepath.Join(t.TempDir(), "out")}
+	e := &exporting{Agreed: indexer.Agree(t, change), t: t, dir: filepath.Join(t.TempDir(), "out")}
 	e.at = e.Now()
 	return e
 }

@@ -24,7 +24,7 @@ import (
 
 // A mirrored is an agreement behind a gateway, which is asked over a socket.
 type mirrored struct {
-	*indexer.Agreement
+	*indexer.Agreed
 	t  testing.TB
 	g  *gateway.Gateway
 	s  *httptest.Server
@@ -37,14 +37,20 @@ func passedOn(d *grants.Draft) {
 
 func newMirrored(t testing.TB, change func(*grants.Draft), rate float64) *mirrored {
 	t.Helper()
-	m := &mirrored{Agreement: indexer.NewAgreement(t, change), t: t}
+	m := &mirrored{Agreed: indexer.Agree(t, change), t: t}
 	m.g = gateway.New(gateway.Config{Indexer: m.X, Purpose: grants.SearchIndex, URL: mirror, Rate: rate, Log: slog.New(slog.DiscardHandler)})
 	m.s = httptest.NewServer(m.g)
 	t.Cleanup(m.s.Close)
-	for id := range publishersOf(t, m.X, grants.SearchIndex) {
+	return m
+}
+
+// Push brings pages, behind the first of which the collection has its name.
+func (m *mirrored) Push(pages map[string]string) {
+	m.t.Helper()
+	m.Agreed.Push(pages)
+	for id := range publishersOf(m.t, m.X, grants.SearchIndex) {
 		m.id = id
 	}
-	return m
 }
 
 // An answer is what came over the socket: the header's lines in order, but for Date.

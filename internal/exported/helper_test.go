@@ -76,6 +76,7 @@ func (m *maker) sign(f *Folder) error {
 	body := &translog.Export{
 		Format: "tct", Purpose: "search.index", LogOrigin: "log.search.example", Indexer: m.local.Name(), Sums: sums, Files: files, Pages: pages,
 		Until: envelope.At(noon.Add(2 * time.Hour)), Grants: []envelope.Hash{{1}}, Policies: []envelope.Hash{{2}},
+		Checkpoint: translog.CheckpointRef{ObjectID: envelope.Hash{3}, Root: envelope.Hash{4}, Size: 1},
 	}
 	o, err := envelope.Sign(envelope.Header{
 		Type: envelope.Export, Authority: m.local.Name().Authority(), Subject: m.local.Name(), Epoch: m.local.Epoch(envelope.UseEnvelope),
