@@ -358,7 +358,7 @@ func TestNeitherKeysNorBackupsGiveADeletedPageBack(t *testing.T) {
 	if err := read(other); err != nil {
 		t.Errorf("the copy with its keys: %v", err)
 	}
-	keys := dataKeys(t, other)
+	keys := dataKeyFiles(t, other)
 	for _, key := range keys {
 		if fileWith(t, r.dir, key) == "" {
 			t.Error("a data key is nowhere while its pages are held")
@@ -386,8 +386,8 @@ func TestNeitherKeysNorBackupsGiveADeletedPageBack(t *testing.T) {
 	}
 }
 
-// dataKeys are the contents of the files of data keys.
-func dataKeys(t *testing.T, dir string) (keys [][]byte) {
+// dataKeyFiles are the contents of the files of data keys.
+func dataKeyFiles(t *testing.T, dir string) (keys [][]byte) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "keys", "data", "*"))
 	if err != nil || len(files) == 0 {

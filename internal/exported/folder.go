@@ -168,7 +168,11 @@ func (f *Folder) Ready() error {
 // system. From here on readers see it.
 func (f *Folder) Exchange() error {
 	if !f.had {
-		return os.Rename(f.Dir, f.into) // an empty folder may be there
+		// An empty folder may be there, which os.Rename would not replace.
+		if err := syscall.Rename(f.Dir, f.into); err != nil {
+			return &os.LinkError{Op: "rename", Old: f.Dir, New: f.into, Err: err}
+		}
+		return nil
 	}
 	return exchange(f.Dir, f.into)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -85,7 +84,8 @@ func (m *maker) sign(f *Folder) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(f.Dir, ManifestFile), append(slices.Clone(o.Raw), '\n'), 0o644)
+	put(m.t, f, ManifestFile, string(o.Raw)+"\n")
+	return nil
 }
 
 // export makes one version.
