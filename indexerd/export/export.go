@@ -251,6 +251,9 @@ func (e *run) sign() error {
 	if e.first.IsZero() {
 		e.first, e.until = now.Add(emptyLife), now.Add(emptyLife)
 	}
+	if !now.Before(e.first) {
+		return ErrEnding
+	}
 	b := &e.body
 	b.LogOrigin, b.Checkpoint = e.r.Checkpoint()
 	b.Format, b.Purpose, b.ThirdParty = e.o.Format, string(e.o.Purpose), e.o.ThirdParty

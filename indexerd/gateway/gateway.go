@@ -201,17 +201,13 @@ func usage(o *indexer.Offer) string {
 // be kept at all, and says nothing of what its terms would be.
 type asking struct {
 	http.ResponseWriter
-	g     *Gateway
-	whole bool // no ranges
+	g *Gateway
 }
 
 // WriteHeader replaces what the formats say.
 func (a *asking) WriteHeader(status int) {
 	h := a.Header()
 	h.Set("Cache-Control", "no-cache")
-	if a.whole {
-		h.Set("Accept-Ranges", "none")
-	}
 	if status >= http.StatusBadRequest && status != http.StatusPreconditionFailed && status != http.StatusRequestedRangeNotSatisfiable {
 		h.Set("Cache-Control", "no-store")
 		h.Del("Content-Usage")

@@ -74,7 +74,7 @@ func (e *edition) expiry() time.Time {
 	return e.until
 }
 
-func (g *Gateway) serveSCP(w *asking, r *http.Request, reading *indexer.Reading, o *indexer.Offer, file string) {
+func (g *Gateway) serveSCP(w http.ResponseWriter, r *http.Request, reading *indexer.Reading, o *indexer.Offer, file string) {
 	e, err := g.edition(r.Context(), reading, o)
 	if err != nil {
 		g.fail(w, err)
@@ -84,12 +84,6 @@ func (g *Gateway) serveSCP(w *asking, r *http.Request, reading *indexer.Reading,
 	case e.sitemap.name:
 		scp.ServeSitemap(w, r, bytes.NewReader(e.sitemap.octets), e.sitemap.etag, e.made)
 	case e.snapshot.name:
-		// Its ETag is the checksum, which is of its pages. The line before them says
-		// when it was made, so that two snapshots of one ETag may differ there, and
-		// parts of them would not fit together: it is sent whole.
-		w.whole = true
-		r = r.Clone(r.Context())
-		r.Header.Del("Range")
 		scp.ServeCollection(w, r, bytes.NewReader(e.snapshot.octets), int64(len(e.snapshot.octets)), scpFreq)
 	default:
 		g.fail(w, fs.ErrNotExist)

@@ -151,7 +151,9 @@ func TestAnExportWritesWhatHasChanged(t *testing.T) {
 				t.Errorf("then: %+v", r)
 			}
 			for name, octets := range tree(t, e.dir) {
-				if strings.Contains(octets, "windmills") || strings.Contains(octets, "page-3\"") {
+				// A delta of ARC names the URL, so that it is dropped.
+				named := format != "arc" && strings.Contains(octets, "page-3\"")
+				if named || strings.Contains(octets, "windmills") {
 					t.Errorf("%s tells of what is gone", name)
 				}
 			}
@@ -248,28 +250,29 @@ func TestAnExportThatCanNotBeMadeLeavesTheOldOne(t *testing.T) {
 	}
 }
 
-// TestAnExportHoldsOnePageAtATime exports 96 MiB of large pages: the heap stays far below.
+// TestAnExportHoldsOnePageAtATime exports 160 MiB of large pages. What is live of the heap
+// stays below that by far: it is what the indexer keeps of frames, 64 MiB, and some pages.
 func TestAnExportHoldsOnePageAtATime(t *testing.T) {
 	e := newExporting(t, passedOn)
-	const pages, size = 96, 1 << 20
+	const pages, size = 160, 1 << 20
 	for i := range pages {
 		e.Push(map[string]string{fmt.Sprintf("%slarge-%02d", indexer.Site, i): strings.Repeat(fmt.Sprintf("Sentence %d about lighthouses. ", i), size/30)})
 	}
-	for _, format := range []string{"jsonl", "tct", "scp"} {
+	for _, format := range []string{"jsonl", "scp"} {
 		peak, stop := peakHeap()
 		r := e.must(format, filepath.Join(t.TempDir(), format))
 		stop()
 		t.Logf("%s: %d pages of %d MiB, the heap grew by at most %d MiB", format, r.Pages, pages*size>>20, *peak>>20)
-		if r.Pages != pages || *peak > pages*size*2/3 {
+		if r.Pages != pages || *peak > 100<<20 {
 			t.Errorf("%s: %d pages, and the heap grew by %d octets", format, r.Pages, *peak)
 		}
 	}
 }
 
-// peakHeap watches by how much the heap grows until stop.
+// peakHeap watches by how much what is live of the heap grows until stop.
 func peakHeap() (peak *uint64, stop func()) {
 	runtime.GC()
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
 	base := sample[0].Value.Uint64()
 	peak = new(uint64)

@@ -128,8 +128,8 @@ func TestTheGatewayAnswersByteForByteAsTheFormatsAsk(t *testing.T) {
 		{"the policy", "/" + m.id + "/llm-policy.json", []string{usage, "Last-Modified: " + modified, "Vary: Accept-Encoding"}, []string{json}, true},
 		{"a sitemap of SCP", "/" + m.id + "/sitemap.xml", []string{usage},
 			[]string{"Content-Type: application/xml; charset=utf-8", "Accept-Ranges: bytes", "Last-Modified: " + modified}, false},
-		{"a snapshot", "/" + m.id + "/" + m.id + "-snapshot.scp.zst", []string{usage, "Accept-Ranges: none"},
-			[]string{"Content-Type: application/scp", "Content-Encoding: zstd", "Last-Modified: " + modified}, false},
+		{"a snapshot", "/" + m.id + "/" + m.id + "-snapshot.scp.zst", []string{usage},
+			[]string{"Content-Type: application/scp", "Content-Encoding: zstd", "Accept-Ranges: bytes", "Last-Modified: " + modified}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := *m

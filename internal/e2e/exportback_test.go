@@ -108,7 +108,7 @@ func peakHeap() (peak *uint64, stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		for ctx.Err() == nil {
 			metrics.Read(sample)
 			*peak = max(*peak, sample[0].Value.Uint64())
