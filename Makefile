@@ -19,7 +19,7 @@ BUF         := $(TOOL) buf
 STATICCHECK := $(TOOL) staticcheck
 
 # What the tests tagged "system" need: real pages that others wrote, and programs.
-SYSTEM_PACKAGES := cppreference-doc-en-html libxml2-utils nginx git chromium systemd
+SYSTEM_PACKAGES := cppreference-doc-en-html libxml2-utils nginx git chromium systemd curl openssl
 
 # Pages that are only unpacked, below DEBIAN_DOCS: their packages may be in
 # conflict with what is installed.

@@ -116,6 +116,10 @@ const (
 	longestPause = 30 * time.Second
 )
 
+// nowhere is a cursor that no indexer gives. Who has dropped everything and may read
+// again one day has to begin anew, and not behind what it dropped.
+var nowhere = []byte{0}
+
 // errHandler marks what the handler could not do.
 type errHandler struct{ error }
 
@@ -145,7 +149,7 @@ func Run(ctx context.Context, c Config, h Handler) error {
 		case errors.As(err, &refused) && refused.Reason == "cursor":
 			fresh = true
 		case errors.As(err, &refused):
-			if err := h.Apply(ctx, &Item{Op: Reset, Reason: refused.Reason}); err != nil {
+			if err := h.Apply(ctx, &Item{Op: Reset, Reason: refused.Reason, Cursor: nowhere}); err != nil {
 				return err
 			}
 			return refused

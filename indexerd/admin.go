@@ -33,6 +33,7 @@ func (d *daemon) commands() http.Handler {
 	mux.HandleFunc("GET /page", d.servePage)
 	mux.HandleFunc("GET /evidence", d.serveEvidence)
 	mux.HandleFunc("GET /holders", d.serveHolders)
+	mux.HandleFunc("GET /purged", d.servePurged)
 	mux.HandleFunc("GET /feed", d.serveFeed)
 	mux.HandleFunc("POST /log/freeze", d.serveFreeze)
 	mux.HandleFunc("POST /ask", d.serveAsk)

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -128,7 +131,8 @@ func readConsumerCard(path, fingerprint string) (*identity.Card, error) {
 // consumerLine is a consumer as list prints it.
 type consumerLine struct {
 	Identity    envelope.Name `json:"identity"`
-	Purposes    []string      `json:"purposes"`
+	Purposes    []string      `json:"purposes"`         // none of one that was removed
+	Former      []string      `json:"former,omitempty"` // those that it had
 	ThirdParty  bool          `json:"third_party"`
 	Fingerprint string        `json:"fingerprint,omitempty"` // none: an authority vouches for it
 	AddedAt     envelope.Time `json:"added_at"`
@@ -143,14 +147,14 @@ func (a *app) consumerList() *cobra.Command {
 			}
 			all, bad := consumers.List()
 			for _, r := range all {
-				l := consumerLine{Identity: r.Identity, Purposes: r.Purposes, ThirdParty: r.ThirdParty, AddedAt: envelope.At(r.AddedAt)}
+				l := consumerLine{Identity: r.Identity, Purposes: r.Purposes, Former: r.Former, ThirdParty: r.ThirdParty, AddedAt: envelope.At(r.AddedAt)}
 				if r.Card != nil {
 					l.Fingerprint = r.Card.Fingerprint()
 				}
 				if a.json {
 					err = cli.PrintJSON(cmd.OutOrStdout(), l)
 				} else {
-					_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\t%s\t%s\t%s\n", l.Identity, strings.Join(l.Purposes, ","), party(l.ThirdParty), l.Fingerprint)
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\t%s\t%s\t%s\n", l.Identity, cmp.Or(strings.Join(l.Purposes, ","), "removed"), party(l.ThirdParty), l.Fingerprint)
 				}
 				if err != nil {
 					return err
@@ -168,7 +172,11 @@ func party(third bool) string {
 }
 
 func (a *app) consumerRemove() *cobra.Command {
-	return &cobra.Command{Use: "remove ID", Short: "Let an identity read no more; a stream of it ends within about a second", Args: cobra.ExactArgs(1),
+	var forget bool
+	c := &cobra.Command{Use: "remove ID", Short: "Let an identity read no more; a stream of it ends within about a second", Args: cobra.ExactArgs(1),
+		Long: "Let an identity read no more. It stays known by its card for what it had: it is told to drop all of it, and can\n" +
+			"still say that it did. With --forget it is let in no more at all, so that \"holders\" shows for ever what it\n" +
+			"has not confirmed by then.",
 		RunE: func(_ *cobra.Command, args []string) error {
 			name, err := identity.ParseName(args[0])
 			if err != nil {
@@ -178,21 +186,29 @@ func (a *app) consumerRemove() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := consumers.Remove(name); errors.Is(err, identity.ErrUnknownPeer) {
+			remove := consumers.Remove
+			if forget {
+				remove = consumers.Forget
+			}
+			if err := remove(name); errors.Is(err, identity.ErrUnknownPeer) {
 				return cli.With(cli.Config, err)
 			} else if err != nil {
 				return err
 			}
 			return nil
 		}}
+	c.Flags().BoolVar(&forget, "forget", false, "let it in no more at all, also not to say what it has purged")
+	return c
 }
 
 // consumerHolders shows who was handed pages, and has not said to have dropped what
 // it was to drop.
 func (a *app) consumerHolders() *cobra.Command {
-	return &cobra.Command{Use: "holders", Short: "Show who was handed pages of which series, and what of them is to be purged yet", Args: cobra.NoArgs,
+	var page string
+	c := &cobra.Command{Use: "holders", Short: "Show who was handed pages of which series, and what of them is to be purged yet", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := ask(cmd.Context(), a, "/holders", func(x *indexer.Indexer) ([]indexer.Holder, error) { return x.Holders("") })
+			values := url.Values{"page": {page}}
+			all, err := ask(cmd.Context(), a, "/holders?"+values.Encode(), func(x *indexer.Indexer) ([]indexer.Holder, error) { return holders(x, page) })
 			if err != nil {
 				return err
 			}
@@ -208,6 +224,17 @@ func (a *app) consumerHolders() *cobra.Command {
 			}
 			return nil
 		}}
+	c.Flags().StringVar(&page, "page", "", "show only who may have been handed the page of this URL, and what became of it")
+	return c
+}
+
+// holders tells who was handed pages, or the page of one URL.
+func holders(x *indexer.Indexer, page string) ([]indexer.Holder, error) {
+	if page == "" {
+		return x.Holders("", nil)
+	}
+	h := sha256.Sum256([]byte(page))
+	return x.Holders("", h[:])
 }
 
 // describeHolder is a holder in words.
@@ -220,11 +247,14 @@ func describeHolder(h *indexer.Holder) string {
 	if !h.Purged.IsZero() {
 		purged = "last said at " + h.Purged.String() + " what was purged"
 	}
+	if h.Page != "" {
+		state += ", the page is " + string(h.Page)
+	}
 	return fmt.Sprintf("%s (%s) for %s: series %s of %s, handed out from %s to %s; %s; %d deletions not confirmed; %s",
 		h.Consumer, party(h.ThirdParty), h.Purpose, h.Series, h.Publisher, h.Since, h.Last, state, h.ToPurge, purged)
 }
 
 // serveHolders answers the command on the socket.
-func (d *daemon) serveHolders(w http.ResponseWriter, _ *http.Request) {
-	answer(w, func() ([]indexer.Holder, error) { return d.x.Holders("") })
+func (d *daemon) serveHolders(w http.ResponseWriter, r *http.Request) {
+	answer(w, func() ([]indexer.Holder, error) { return holders(d.x, r.URL.Query().Get("page")) })
 }

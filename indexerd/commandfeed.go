@@ -22,14 +22,16 @@ import (
 
 // newFeed prints the feed of one purpose for local use.
 func newFeed(a *app) *cobra.Command {
-	var purpose, cursor string
+	var purpose, cursor, purged string
 	var follow bool
 	c := &cobra.Command{
 		Use:   "feed --purpose P",
 		Short: "Print what may be read for a purpose, one change a line, as JSON",
 		Long: "Print every change that concerns what may be read for a purpose, as JSON lines: put, delete, stop, reset,\n" +
 			"and head when all is told. Lines may come twice; applying one again changes nothing. Go on later with the\n" +
-			"cursor of the last line that was applied. What is printed counts as handed out, to this indexer itself.",
+			"cursor of the last line that was applied. What is printed counts as handed out, to this indexer itself, and so\n" +
+			"does what is exported or passed on by the gateway. With --purged, nothing is printed; it is recorded that\n" +
+			"whatever was to be dropped up to the cursor of a line is gone, wherever this indexer had it.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := grants.ParsePurpose(purpose); err != nil {
@@ -38,14 +40,47 @@ func newFeed(a *app) *cobra.Command {
 			if _, err := base64.RawURLEncoding.DecodeString(cursor); err != nil {
 				return cli.Errorf(cli.Usage, "--since %.80q is no cursor", cursor)
 			}
+			if purged != "" {
+				return a.sayPurged(cmd, purpose, purged)
+			}
 			return printFeed(cmd.Context(), a, cmd.OutOrStdout(), feedQuery{purpose, cursor, follow})
 		},
 	}
 	c.Flags().StringVar(&purpose, "purpose", "", "what the pages are to be used for")
 	c.Flags().StringVar(&cursor, "since", "", "cursor to go on behind; without one, all is told")
 	c.Flags().BoolVar(&follow, "follow", false, "go on with what comes; needs a running daemon")
+	c.Flags().StringVar(&purged, "purged", "", "cursor up to which whatever was to be dropped is gone")
+	c.MarkFlagsMutuallyExclusive("purged", "since")
+	c.MarkFlagsMutuallyExclusive("purged", "follow")
 	c.MarkFlagRequired("purpose")
 	return c
+}
+
+// sayPurged records what the indexer says of itself, as a consumer says it of its own.
+func (a *app) sayPurged(cmd *cobra.Command, purpose, cursor string) error {
+	values := url.Values{"purpose": {purpose}, "cursor": {cursor}}
+	at, err := ask(cmd.Context(), a, "/purged?"+values.Encode(), func(x *indexer.Indexer) (envelope.Time, error) { return purgedHere(x, values) })
+	if errors.Is(err, grants.ErrCursor) {
+		return cli.With(cli.Refused, err)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "recorded at %s\n", at)
+	return err
+}
+
+func purgedHere(x *indexer.Indexer, q url.Values) (at envelope.Time, err error) {
+	cursor, err := base64.RawURLEncoding.DecodeString(q.Get("cursor"))
+	if err != nil {
+		return at, err
+	}
+	return x.Purged(grants.Purpose(q.Get("purpose")), cursor)
+}
+
+// servePurged answers the command on the socket.
+func (d *daemon) servePurged(w http.ResponseWriter, r *http.Request) {
+	answer(w, func() (envelope.Time, error) { return purgedHere(d.x, r.URL.Query()) })
 }
 
 type feedQuery struct {

@@ -34,6 +34,9 @@ func (d *daemon) commands() http.Handler {
 		}
 		answer(w, d.p.Status)
 	})
+	mux.HandleFunc("GET /holders", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, func() (*publisher.PageHolders, error) { return d.p.AskPage(r.Context(), r.URL.Query().Get("page")) })
+	})
 	mux.HandleFunc("POST /push", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, func() ([]publisher.Result, error) {
 			q := r.URL.Query()

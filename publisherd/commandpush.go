@@ -100,11 +100,16 @@ func (a *app) printResult(w io.Writer, r publisher.Result) error {
 
 func newStatus(a *app) *cobra.Command {
 	var holders bool
+	var page string
 	c := &cobra.Command{Use: "status", Short: "Show where collections and indexers stand", Args: cobra.NoArgs,
 		Long: "Show where collections and indexers stand. With --ask, each indexer is asked first to whom it has handed\n" +
 			"pages, and who of them has not said that what was to be dropped is gone; without, it is shown as it was\n" +
-			"answered last. What an indexer says of that is its word alone.",
+			"answered last. With --page, it is shown who may have been handed this page, and has not said that it is\n" +
+			"gone. What an indexer says of that is its word alone.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if page != "" {
+				return a.pageStatus(cmd, page)
+			}
 			q := query[publisher.Status]{method: http.MethodGet, path: "/status", store: (*publisher.Publisher).Status}
 			if holders {
 				q.values = url.Values{"ask": {"1"}}
@@ -148,6 +153,7 @@ func newStatus(a *app) *cobra.Command {
 			return nil
 		}}
 	c.Flags().BoolVar(&holders, "ask", false, "ask each indexer first to whom it has handed pages")
+	c.Flags().StringVar(&page, "page", "", "ask each indexer that has acknowledged this URL who was handed it, and show that alone")
 	return c
 }
 

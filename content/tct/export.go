@@ -1,6 +1,7 @@
 package tct
 
 import (
+	"bytes"
 	"cmp"
 	"compress/gzip"
 	"errors"
@@ -261,7 +262,12 @@ func (x *Export) Commit() (ExportReport, error) {
 		if err != nil {
 			return x.report, err
 		}
-		if err := x.write(PolicyFile, raw, x.config.Policy.Updated); err != nil {
+		// One that says the same stays the same file.
+		held, err := os.ReadFile(filepath.Join(x.config.Dir, PolicyFile))
+		if err != nil || !bytes.Equal(held, raw) {
+			err = x.write(PolicyFile, raw, x.config.Policy.Updated)
+		}
+		if err != nil {
 			return x.report, err
 		}
 		keep[PolicyFile] = true

@@ -154,10 +154,17 @@ func (e *run) write(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := e.stillAllowed(); err != nil {
+	if err := e.folder.Ready(); err != nil {
 		return err
 	}
-	return e.folder.Swap()
+	err = e.r.Place(ctx, e.offers, e.moment, e.first, e.folder.Exchange)
+	if errors.Is(err, indexer.ErrEnding) {
+		return ErrEnding
+	}
+	if err != nil {
+		return err
+	}
+	return e.folder.Finish()
 }
 
 // choose takes the series that are open and asked for, by publisher and name.
@@ -244,6 +251,9 @@ func (e *run) sign() error {
 	if e.first.IsZero() {
 		e.first, e.until = now.Add(emptyLife), now.Add(emptyLife)
 	}
+	if !now.Before(e.first) {
+		return ErrEnding
+	}
 	b := &e.body
 	b.LogOrigin, b.Checkpoint = e.r.Checkpoint()
 	b.Format, b.Purpose, b.ThirdParty = e.o.Format, string(e.o.Purpose), e.o.ThirdParty
@@ -256,29 +266,6 @@ func (e *run) sign() error {
 	r.Pages, r.Root, r.LogOrigin, r.Checkpoint, r.Manifest = pages.Count, pages.Root, b.LogOrigin, b.Checkpoint, o.ID
 	r.FirstEnd, r.Until = envelope.At(e.first), b.Until
 	return durable.WriteFile(filepath.Join(e.folder.Dir, exported.ManifestFile), append(slices.Clone(o.Raw), '\n'), 0o644)
-}
-
-// stillAllowed looks at the newest release before anybody sees the export: ErrEnding
-// if anything in it may be read no more.
-func (e *run) stillAllowed() error {
-	newest, err := e.x.Reading(e.o.Purpose, e.o.ThirdParty)
-	if err != nil {
-		return err
-	}
-	defer newest.Close()
-	if !newest.Now().Before(e.first) {
-		return ErrEnding
-	}
-	for i := range e.offers {
-		changed, err := newest.Changed(&e.offers[i], e.moment, true)
-		if err != nil {
-			return err
-		}
-		if changed {
-			return ErrEnding
-		}
-	}
-	return nil
 }
 
 // last notes until when a page may be kept.

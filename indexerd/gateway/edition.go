@@ -92,7 +92,7 @@ func (g *Gateway) edition(ctx context.Context, r *indexer.Reading, o *indexer.Of
 		if err != nil || e.moment > now {
 			return nil, err
 		}
-		changed, err := r.Changed(o, e.moment, false)
+		changed, err := r.Changed(o, e.moment)
 		if err != nil || changed {
 			return nil, err
 		}

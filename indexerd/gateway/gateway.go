@@ -77,9 +77,9 @@ func (g *Gateway) Figures() (requests, limited, refused uint64) {
 }
 
 // ServeHTTP answers one request.
-func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *Gateway) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	g.requests.Add(1)
-	w = &asking{w}
+	w := &asking{ResponseWriter: to, g: g}
 	if !g.clients.take(clientOf(r, g.c.Proxied)) {
 		g.limited.Add(1)
 		w.Header().Set("Retry-After", "1")
@@ -99,7 +99,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer reading.Close()
 	id, file, below := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
 	if !below {
-		h := &tct.Handler{Documents: &root{g, reading}, Index: "/" + tct.SitemapFile, Clear: anyhow}
+		h := &tct.Handler{Documents: telling{&root{g, reading}, g}, Index: "/" + tct.SitemapFile, Clear: anyhow}
 		h.ServeHTTP(w, r)
 		return
 	}
@@ -114,7 +114,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h := &tct.Handler{
-		Documents: &folder{g, reading, o}, Index: "/" + id + "/" + tct.SitemapFile, Policy: "/" + id + "/" + tct.PolicyFile, Clear: anyhow,
+		Documents: telling{&folder{g, reading, o}, g}, Index: "/" + id + "/" + tct.SitemapFile, Policy: "/" + id + "/" + tct.PolicyFile, Clear: anyhow,
 	}
 	h.ServeHTTP(w, r)
 }
@@ -152,14 +152,10 @@ func (g *Gateway) offer(r *indexer.Reading, id string) (*indexer.Offer, error) {
 // that may not be read, whatever the reason.
 func (g *Gateway) fail(w http.ResponseWriter, err error) {
 	err = gone(err)
-	w.Header().Del("Content-Usage")
-	w.Header().Set("Cache-Control", "no-store")
 	switch {
 	case errors.Is(err, tct.ErrGone):
-		g.refused.Add(1)
 		serve.Refuse(w, http.StatusGone)
 	case errors.Is(err, fs.ErrNotExist):
-		g.refused.Add(1)
 		serve.Refuse(w, http.StatusNotFound)
 	case errors.Is(err, context.Canceled):
 		serve.Refuse(w, http.StatusServiceUnavailable)
@@ -167,6 +163,21 @@ func (g *Gateway) fail(w http.ResponseWriter, err error) {
 		g.c.Log.Error("gateway", "error", err)
 		serve.Refuse(w, http.StatusInternalServerError)
 	}
+}
+
+// telling are documents whose faults are told: their handler says nothing of them.
+type telling struct {
+	tct.Documents
+	g *Gateway
+}
+
+// Open opens one.
+func (d telling) Open(ctx context.Context, path string) (*tct.Served, error) {
+	s, err := d.Documents.Open(ctx, path)
+	if err = gone(err); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, tct.ErrGone) && ctx.Err() == nil {
+		d.g.c.Log.Error("gateway", "error", err)
+	}
+	return s, err
 }
 
 // gone turns a refusal into what a request is told.
@@ -193,13 +204,23 @@ func usage(o *indexer.Offer) string {
 }
 
 // asking has caches ask before each use: consent may end at any time, and what the
-// formats let caches do without asking is for who owns the pages.
-type asking struct{ http.ResponseWriter }
+// formats let caches do without asking is for who owns the pages. A refusal is not to
+// be kept at all, and says nothing of what its terms would be.
+type asking struct {
+	http.ResponseWriter
+	g *Gateway
+}
 
 // WriteHeader replaces what the formats say.
 func (a *asking) WriteHeader(status int) {
-	if h := a.Header(); h.Get("Cache-Control") != "no-store" {
-		h.Set("Cache-Control", "no-cache")
+	h := a.Header()
+	h.Set("Cache-Control", "no-cache")
+	if status >= http.StatusBadRequest && status != http.StatusPreconditionFailed && status != http.StatusRequestedRangeNotSatisfiable {
+		h.Set("Cache-Control", "no-store")
+		h.Del("Content-Usage")
+	}
+	if status == http.StatusNotFound || status == http.StatusGone {
+		a.g.refused.Add(1)
 	}
 	a.ResponseWriter.WriteHeader(status)
 }

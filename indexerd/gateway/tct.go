@@ -86,7 +86,7 @@ func (d *folder) Open(ctx context.Context, path string) (*tct.Served, error) {
 	}
 	e, err := d.g.edition(ctx, d.r, d.o)
 	if err != nil {
-		return nil, gone(err)
+		return nil, err
 	}
 	for _, s := range e.served {
 		if s.name == file {
@@ -104,7 +104,7 @@ func (d *folder) page(digits string) (*tct.Served, error) {
 	}
 	p, err := d.r.PageAt(d.o, [32]byte(h))
 	if err != nil {
-		return nil, gone(err)
+		return nil, err
 	}
 	if err := d.r.HandOut(d.o); err != nil { // durable before the page goes out
 		return nil, err

@@ -3,10 +3,13 @@ package indexer
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 )
 
 // An Exit tells what leaves by a way outside of this package, as names by ExitName, and
@@ -49,3 +52,60 @@ func (c *course) leaves() error {
 	}
 	return nil
 }
+
+// Agreed is an agreement under which pages come to an indexer of its own, for the tests
+// outside of the package.
+type Agreed struct {
+	X *Indexer
+	r *rig
+	s *series
+	c *client
+}
+
+// Site is the URL below which its pages are.
+const Site = site
+
+// Agree begins one; change may be nil.
+func Agree(t testing.TB, change func(*grants.Draft)) *Agreed {
+	t.Helper()
+	a := &Agreed{r: newRig(t)}
+	a.X = a.r.x
+	a.s = a.r.example().series("docs-1", site, change)
+	a.c = a.s.p.session(a.s)
+	t.Cleanup(func() { a.c.close() })
+	return a
+}
+
+// Push brings pages, by their URLs; one without text is deleted.
+func (a *Agreed) Push(pages map[string]string) {
+	a.r.t.Helper()
+	var all []change
+	for _, u := range slices.Sorted(maps.Keys(pages)) {
+		all = append(all, change{url: u, text: pages[u]})
+	}
+	a.c.push(a.s, all...)
+}
+
+// Revoke withdraws it.
+func (a *Agreed) Revoke(d grants.Disposition) {
+	a.r.t.Helper()
+	a.s.p.revoke(a.s.p.revocation(a.s.pair.Grant.Revoke(d)))
+}
+
+// Renew announces a newer grant, which takes over nothing yet.
+func (a *Agreed) Renew(change func(*grants.Draft)) {
+	a.r.t.Helper()
+	a.s.pair = a.s.grant(a.s.pair.Grant.Object.Sequence+1, change)
+	a.c.close()
+	a.c = a.s.p.session(a.s)
+}
+
+// Forward moves the indexer's clock on, and Now shows it.
+func (a *Agreed) Forward(d time.Duration) { a.r.forward(d) }
+func (a *Agreed) Now() time.Time          { return a.r.now() }
+
+// Card is the indexer's.
+func (a *Agreed) Card() *identity.Card { return a.r.card }
+
+// Payload is what Push offers for a text.
+func Payload(url, text string) []byte { return payloadOf(url, text) }

@@ -3,6 +3,7 @@ package indexer_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -24,6 +25,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/indexerd/gateway"
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
 	"github.com/uzpif-oi/uzpif-oi/internal/exported"
+	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
 // The random courses of TestAFeedTellsWhatItsPurposeAllows hold these exits, too,
@@ -49,6 +51,9 @@ func exportExit(format string) indexer.Exit {
 			Purpose: purpose, ThirdParty: thirdParty, Format: format, Dir: dir,
 			Generated: time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC).Add(time.Duration(exports.Add(1)) * time.Second),
 		})
+		if errors.Is(err, translog.ErrClock) {
+			return nil, false // nothing is signed until the clock is right
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

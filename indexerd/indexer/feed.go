@@ -56,6 +56,7 @@ func (l listener) key(prefix []byte) []byte {
 // first page of which it speaks goes out.
 type handedRow struct {
 	Number     uint64        `json:"number"` // of the feed, up to which it may have been handed pages
+	Begin      uint64        `json:"begin"`  // likewise, where it had been handed none: what was gone by then it never had
 	ThirdParty bool          `json:"third_party,omitzero"`
 	Since      envelope.Time `json:"since"`
 	Last       envelope.Time `json:"last"`
@@ -103,13 +104,21 @@ const (
 type feedPlace struct {
 	number, of uint64
 	walk       []byte
+	end        bool // everything was to be dropped there
 }
 
-const cursorVersion = 1
+// The first octet of a cursor.
+const (
+	cursorVersion = 1
+	cursorEnd     = 2 // behind a farewell
+)
 
 // cursor gives the place a form that only the same listener can bring back.
 func (h *hub) cursor(l listener, p feedPlace) []byte {
 	c := append([]byte{cursorVersion}, h.id.ID[:]...)
+	if p.end {
+		c[0] = cursorEnd
+	}
 	c = binary.BigEndian.AppendUint64(c, p.number)
 	if p.walk != nil {
 		c = append(binary.BigEndian.AppendUint64(c, p.of), p.walk...)
@@ -134,11 +143,12 @@ func boolByte(b bool) byte {
 }
 
 // open reads a cursor that this indexer gave to this listener. ErrCursor is one
-// that leads nowhere, or no further: whoever brings it begins anew.
-func (h *hub) open(r durable.Reader, l listener, c []byte) (feedPlace, error) {
+// that leads nowhere, or no further: whoever brings it begins anew. That of a farewell
+// is good for a statement alone.
+func (h *hub) open(r durable.Reader, l listener, c []byte, statement bool) (feedPlace, error) {
 	const body = 1 + 8 + 8
 	n := len(c) - 16
-	if n != body && n != body+8+32 || c[0] != cursorVersion || [8]byte(c[1:9]) != h.id.ID || !hmac.Equal(c[n:], h.seal(l, c[:n])) {
+	if n != body && n != body+8+32 || c[0] != cursorVersion && (c[0] != cursorEnd || !statement) || [8]byte(c[1:9]) != h.id.ID || !hmac.Equal(c[n:], h.seal(l, c[:n])) {
 		return feedPlace{}, refuse(grants.ErrCursor, "not given to this consumer for this purpose, or before the store was restored")
 	}
 	p := feedPlace{number: binary.BigEndian.Uint64(c[9:])}

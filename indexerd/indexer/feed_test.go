@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -85,184 +84,11 @@ func (k *keeper) read(limit int) {
 	}
 }
 
-// A course is a publisher's random course, with what follows of it: the model knows
-// grants, pages and times, and nothing of the indexer.
-type course struct {
-	r     *rig
-	p     *tester
-	s     *series
-	bound grants.Pair // under which the pages are held, as far as there are any
-	taken map[string]int64
-	since int64 // of the last rebind
-	revs  []*grants.Revocation
-	ended bool // revoked whole: nothing more is done
-	drawn *rapid.T
-	seq   uint64
-}
-
-var courseURLs = append(urls(site+"a/", 3), urls(site+"b/", 3)...)
-
-func (c *course) draft(d *grants.Draft) {
-	all := grants.Purposes{grants.Archive, grants.RAGRetrieve, grants.SearchIndex}
-	d.Purposes = nil
-	for _, p := range all {
-		if rapid.Bool().Draw(c.drawn, "granted") {
-			d.Purposes = append(d.Purposes, p)
-		}
-	}
-	if len(d.Purposes) == 0 {
-		d.Purposes = grants.Purposes{grants.SearchIndex}
-	}
-	d.Lifetime = time.Duration(rapid.IntRange(1, 72).Draw(c.drawn, "hours")) * time.Hour
-	d.Constraints.RetentionDays = rapid.Uint64Range(1, 3).Draw(c.drawn, "days")
-	if rapid.Bool().Draw(c.drawn, "redistribution") {
-		d.Terms.Redistribution = grants.Allowed
-	}
-	if c.seq > 1 && rapid.IntRange(0, 3).Draw(c.drawn, "narrow") == 0 {
-		d.Scope = must[grants.Scope](c.r.t)(grants.PrefixScope(site + "a/"))
-	}
-}
-
-// fresh reports whether nothing keeps the newest grant from being announced.
-func (c *course) fresh() bool {
-	return !c.ended && c.s.pair.Fresh(c.r.now()) == nil && len(c.reaching(c.s.pair.Grant)) == 0
-}
-
-func (c *course) reaching(g *grants.Grant) (all []*grants.Revocation) {
-	for _, rev := range c.revs {
-		if rev.ReachesWhole(g) {
-			all = append(all, rev)
-		}
-	}
-	return all
-}
-
-// allowed is the model's word on a page.
-func (c *course) allowed(url string, l listener) bool {
-	at, ok := c.taken[url]
-	if !ok {
-		return false
-	}
-	days := uint64(1 << 20)
-	for _, p := range []grants.Pair{c.bound, c.s.pair} {
-		if p.Check(url, c.r.now()) != nil || p.Permits(l.purpose, c.r.now()) != nil || l.thirdParty && p.Policy.Body.Redistribution != grants.Allowed {
-			return false
-		}
-		for _, rev := range c.revs {
-			if rev.ReachesPage(p.Grant, url) {
-				return false
-			}
-		}
-		days = min(days, p.Retention().CachedCopyDays)
-	}
-	return c.r.now().Unix() < max(at, c.since)+int64(days)*secondsPerDay
-}
-
-// push offers some pages, and takes others back.
-func (c *course) push() {
-	if !c.fresh() || c.bound.Grant != nil && c.bound.Grant.Object.ID != c.s.pair.Grant.Object.ID {
-		return
-	}
-	var all []change
-	for _, u := range courseURLs {
-		gone := len(c.s.pages) > 0 && rapid.IntRange(0, 3).Draw(c.drawn, "delete") == 0
-		switch _, there := c.s.pages[u]; {
-		case gone && there:
-			all = append(all, change{url: u})
-			delete(c.taken, u)
-		case !gone && c.s.pair.Grant.Body.Scope.Match(u) == nil && !c.revoked(u) && rapid.Bool().Draw(c.drawn, "put"):
-			all = append(all, change{url: u, text: fmt.Sprint("words ", rand.Int())})
-			c.taken[u] = c.r.now().Unix()
-		}
-	}
-	if len(all) == 0 {
-		return
-	}
-	client := c.p.session(c.s)
-	client.push(c.s, all...)
-	client.close()
-	c.bound = c.s.pair
-}
-
-func (c *course) revoked(url string) bool {
-	return slices.ContainsFunc(c.revs, func(rev *grants.Revocation) bool { return rev.ReachesPage(c.s.pair.Grant, url) })
-}
-
-// renew issues another grant, and may have it take the pages over.
-func (c *course) renew() {
-	if c.ended {
-		return
-	}
-	c.seq++
-	c.s.pair = c.s.grant(c.seq, c.draft)
-	client := c.p.session(c.s)
-	defer client.close()
-	if c.bound.Grant == nil {
-		c.bound = grants.Pair{}
-		return
-	}
-	if rapid.Bool().Draw(c.drawn, "rebind") {
-		c.rebind(client)
-	}
-}
-
-// rebind has the newest grant take the pages over.
-func (c *course) rebind(client *client) {
-	if a := client.rebind(c.s); a.Refused != nil {
-		c.r.t.Fatalf("the rebind is refused: %v", a.Refused)
-	}
-	for u := range c.s.pages {
-		if c.s.pair.Grant.Body.Scope.Match(u) != nil {
-			delete(c.s.pages, u)
-			delete(c.taken, u)
-		}
-	}
-	c.bound, c.since = c.s.pair, c.r.now().Unix()
-}
-
-// revoke withdraws all of it, or a part.
-func (c *course) revoke() {
-	if c.ended || c.bound.Grant == nil || c.bound.Grant.Object.ID != c.s.pair.Grant.Object.ID {
-		return
-	}
-	d := rapid.SampledFrom([]grants.Disposition{grants.DispositionStop, grants.DispositionDelete}).Draw(c.drawn, "disposition")
-	body := c.s.pair.Grant.Revoke(d)
-	whole := rapid.Bool().Draw(c.drawn, "whole")
-	if !whole {
-		body = c.s.pair.Grant.RevokeScope(must[grants.Scope](c.r.t)(grants.PrefixScope(site+"b/")), d)
-	}
-	rev := c.p.revocation(body)
-	c.p.settled(rev)
-	c.revs, c.ended = append(c.revs, rev), whole
-	if !whole && d == grants.DispositionDelete {
-		for u := range c.s.pages {
-			if rev.ReachesPage(c.s.pair.Grant, u) {
-				delete(c.s.pages, u)
-				delete(c.taken, u)
-			}
-		}
-	}
-}
-
-// matches compares what a keeper has of the course's publisher with the model.
-func (c *course) matches(k *keeper) error {
-	want := make(map[keptPage]envelope.Hash)
-	for u := range c.taken {
-		if c.allowed(u, k.l) {
-			want[keptPage{c.p.local.Name(), c.s.name, urlHash(u)}] = c.s.pages[u].digest
-		}
-	}
-	got := maps.Clone(k.pages)
-	maps.DeleteFunc(got, func(p keptPage, _ envelope.Hash) bool { return p.publisher != c.p.local.Name() })
-	if !maps.Equal(got, want) {
-		return fmt.Errorf("%s for %s has %d pages, the model %d: %v, %v", k.l.name, k.l.purpose, len(got), len(want), got, want)
-	}
-	return nil
-}
-
-// TestAFeedTellsWhatItsPurposeAllows plays random courses of grants, renewals,
-// narrowed scopes, pages, deletions, revocations and time to consumers that read now
-// and then, and are cut off anywhere.
+// TestAFeedTellsWhatItsPurposeAllows plays random courses of grants for prefixes and for
+// listed content, renewals, narrowed scopes, pages, deletions, revocations of every
+// disposition and time, which may be set back, to consumers that read now and then, and
+// are cut off anywhere. What exports and the gateway let out is held against the model
+// as well.
 func TestAFeedTellsWhatItsPurposeAllows(t *testing.T) {
 	var r *rig
 	n := 0
@@ -271,7 +97,7 @@ func TestAFeedTellsWhatItsPurposeAllows(t *testing.T) {
 			r = newRig(t)
 		}
 		p := r.publisherFor(n)
-		c := &course{r: r, p: p, taken: make(map[string]int64), drawn: drawn, seq: 1}
+		c := &course{r: r, p: p, taken: make(map[string]int64), drawn: drawn, seq: 1, lists: rapid.IntRange(0, 2).Draw(drawn, "lists") == 0}
 		c.s = p.series("docs-1", site, c.draft)
 		keepers := []*keeper{
 			r.keeper(envelope.Name(fmt.Sprintf("spiffe://search.example/a%d", n)), grants.SearchIndex, false),
@@ -287,7 +113,7 @@ func TestAFeedTellsWhatItsPurposeAllows(t *testing.T) {
 		}
 		c.push()
 		for range rapid.IntRange(2, 8).Draw(drawn, "steps") {
-			switch rapid.IntRange(0, 5).Draw(drawn, "step") {
+			switch rapid.IntRange(0, 6).Draw(drawn, "step") {
 			case 0, 1:
 				c.push()
 			case 2:
@@ -298,6 +124,8 @@ func TestAFeedTellsWhatItsPurposeAllows(t *testing.T) {
 				r.forward(time.Duration(rapid.IntRange(1, 40).Draw(drawn, "forward")) * time.Hour)
 			case 5:
 				r.x.tend(t.Context())
+			case 6:
+				c.setBack(keepers)
 			}
 			k := rapid.SampledFrom(keepers).Draw(drawn, "reader")
 			k.read(rapid.IntRange(-1, 12).Draw(drawn, "items"))

@@ -84,14 +84,14 @@ func TestADeletedSeriesLeavesOneChange(t *testing.T) {
 	if len(k.pages) != 0 {
 		t.Errorf("kept: %v", k.pages)
 	}
-	h := must[[]Holder](t)(r.x.Holders(s.p.local.Name()))
+	h := must[[]Holder](t)(r.x.Holders(s.p.local.Name(), nil))
 	if len(h) != 1 || h[0].Open || h[0].ToPurge != 1 || h[0].Consumer != k.l.name {
 		t.Errorf("holders %+v", h)
 	}
 	if _, err := r.x.purged(k.l, k.cursor); err != nil {
 		t.Fatal(err)
 	}
-	if h = must[[]Holder](t)(r.x.Holders("")); len(h) != 1 || h[0].ToPurge != 0 {
+	if h = must[[]Holder](t)(r.x.Holders("", nil)); len(h) != 1 || h[0].ToPurge != 0 {
 		t.Errorf("holders behind the purge %+v", h)
 	}
 }

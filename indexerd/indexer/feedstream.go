@@ -58,7 +58,7 @@ func (s *subscription) run(cursor []byte, follow bool) (err error) {
 			return err
 		}
 	} else {
-		if s.at, err = s.x.feed.open(s.r.rows, s.l, cursor); err != nil {
+		if s.at, err = s.x.feed.open(s.r.rows, s.l, cursor, false); err != nil {
 			return err
 		}
 		s.looked = s.at.number
@@ -118,7 +118,7 @@ func (s *subscription) look() error {
 		return err
 	}
 	if why := s.lost.Load(); why != nil {
-		return errors.Join(s.tell(&FeedItem{Op: FeedReset, Reason: why.reason}), why)
+		return s.farewell(why)
 	}
 	if s.r.done != nil && !s.r.isOver() {
 		return nil
@@ -135,6 +135,20 @@ func (s *subscription) look() error {
 		s.seen = s.seen[1:]
 	}
 	return s.stopNow()
+}
+
+// farewell tells a listener that may read no more to drop everything. The cursor that
+// comes with it is good for saying that this is done, and leads nowhere else: who has
+// dropped everything has to begin anew.
+func (s *subscription) farewell(why *refusal) error {
+	last, err := number(s.x.store, feedKey(5))
+	if err != nil {
+		return err
+	}
+	end := s.x.feed.cursor(s.l, feedPlace{number: last, end: true})
+	return errors.Join(
+		s.tell(&FeedItem{Op: FeedReset, Reason: why.reason, Cursor: end}),
+		s.tell(&FeedItem{Op: FeedHead, Time: envelope.At(s.x.latest()), Cursor: end}), why)
 }
 
 // stopNow tells what has to be dropped of each series that has changed, ahead of its
@@ -235,7 +249,7 @@ func (s *subscription) hand(sid uint32, upTo uint64) (err error) {
 		return err
 	}
 	key, now := handedKey(sid, s.l), envelope.At(s.x.latest())
-	row := handedRow{Since: now}
+	row := handedRow{Since: now, Begin: upTo}
 	if _, err := durable.ReadJSON(s.x.store, key, &row); err != nil {
 		return err
 	}

@@ -181,3 +181,13 @@ func (x *Indexer) Feed(ctx context.Context, purpose grants.Purpose, cursor []byt
 	defer x.feed.leave(s)
 	return s.run(cursor, follow)
 }
+
+// Purged makes it durable that the indexer itself has dropped, wherever it had it, what
+// its own feed told it to drop up to a cursor. ErrCursor is a cursor that it was not
+// given.
+func (x *Indexer) Purged(purpose grants.Purpose, cursor []byte) (envelope.Time, error) {
+	if x.frozen != nil {
+		return envelope.Time{}, ErrFrozen
+	}
+	return x.purged(listener{name: x.local.Name(), purpose: purpose}, cursor)
+}

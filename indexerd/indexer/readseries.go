@@ -152,35 +152,17 @@ func (r *Reading) PageAt(o *Offer, urlHash [32]byte) (*Page, error) {
 // time is over.
 func (r *Reading) Moment() (uint64, error) { return number(r.rows, feedKey(5)) }
 
-// maxLook bounds the changes that Changed looks at; beyond, it says yes.
+// maxLook bounds the changes that are looked at in one step.
 const maxLook = 1 << 14
 
-// Changed reports whether anything of a series has changed behind a moment. With
-// ended, only what may be read no more counts, and what may be under other terms.
-func (r *Reading) Changed(o *Offer, behind uint64, ended bool) (bool, error) {
+// Changed reports whether anything of a series has changed behind a moment. Where
+// that is more than maxLook changes ago, it says yes.
+func (r *Reading) Changed(o *Offer, behind uint64) (bool, error) {
 	changes, err := changesAfter(r.rows, behind, maxLook)
 	if err != nil || len(changes) == maxLook {
 		return true, err
 	}
-	for _, c := range changes {
-		if c.sid != o.sid {
-			continue
-		}
-		if c.h == nil || !ended {
-			return true, nil
-		}
-		g, err := r.gate(o.sid)
-		if err != nil || g == nil {
-			return true, err
-		}
-		if _, _, err := r.find(g, c.h); err != nil {
-			if _, refused := asRefusal(err); refused {
-				err = nil
-			}
-			return true, err
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(changes, func(c feedChange) bool { return c.sid == o.sid }), nil
 }
 
 // Now is the time by which the Reading decides.

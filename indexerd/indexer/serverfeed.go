@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -88,19 +89,30 @@ func (f *feedService) consumer(ctx context.Context) (*identity.Consumer, credent
 	return c, info, nil
 }
 
-// listener is a consumer for one of its purposes.
+// listenerOf is a consumer for one of its purposes.
 func listenerOf(c *identity.Consumer, purpose string) (listener, error) {
 	p, err := grants.ParsePurpose(purpose)
 	if err != nil {
 		return listener{}, err
 	}
-	for _, allowed := range c.Purposes {
-		if allowed == purpose {
-			return listener{c.Identity, p, c.ThirdParty, c.AddedAt.Unix()}, nil
-		}
+	l := listener{c.Identity, p, c.ThirdParty, c.AddedAt.Unix()}
+	if slices.Contains(c.Purposes, purpose) {
+		return l, nil
 	}
-	return listener{}, refuse(grants.ErrPurpose, "%s may not read for %s", c.Identity, purpose)
+	err = refuse(grants.ErrPurpose, "%s may not read for %s", c.Identity, purpose)
+	if slices.Contains(c.Former, purpose) {
+		return l, &formerError{err}
+	}
+	return listener{}, err
 }
+
+// A formerError refuses a consumer a purpose that it had: it is told to drop what it
+// was handed, and may say that this is done.
+type formerError struct{ error }
+
+func (f *formerError) Unwrap() error { return f.error }
+
+func isFormer(err error) bool { return errors.As(err, new(*formerError)) }
 
 // Subscribe serves one stream.
 func (f *feedService) Subscribe(q *oiv1.SubscribeRequest, stream grpc.ServerStreamingServer[oiv1.FeedItem]) error {
@@ -111,12 +123,18 @@ func (f *feedService) Subscribe(q *oiv1.SubscribeRequest, stream grpc.ServerStre
 	l, err := listenerOf(c, q.GetPurpose())
 	if err != nil {
 		f.x.feed.refused.Add(1)
+	}
+	if err != nil && !isFormer(err) {
 		return feedStatus(err)
 	}
 	out := &feedStream{stream: stream}
 	s := f.x.subscription(stream.Context(), l, out.send)
 	if err := f.x.feed.join(s); err != nil {
 		return feedStatus(err)
+	}
+	if why, ok := asRefusal(err); ok {
+		defer f.x.feed.leave(s)
+		return feedStatus(s.farewell(why))
 	}
 	done := make(chan error, 1)
 	// The goroutine ends with the stream: a Send that waits fails as soon as this
@@ -212,7 +230,7 @@ func (f *feedService) Purged(ctx context.Context, q *oiv1.PurgedRequest) (*oiv1.
 		return nil, feedStatus(err)
 	}
 	l, err := listenerOf(c, q.GetPurpose())
-	if err != nil {
+	if err != nil && !isFormer(err) {
 		return nil, feedStatus(err)
 	}
 	at, err := f.x.purged(l, q.GetCursor())
@@ -227,7 +245,7 @@ func (f *feedService) Purged(ctx context.Context, q *oiv1.PurgedRequest) (*oiv1.
 func (x *Indexer) purged(l listener, cursor []byte) (at envelope.Time, err error) {
 	x.feed.purgedMu.Lock()
 	defer x.feed.purgedMu.Unlock()
-	p, err := x.feed.open(x.store, l, cursor)
+	p, err := x.feed.open(x.store, l, cursor, true)
 	if err != nil {
 		return at, err
 	}

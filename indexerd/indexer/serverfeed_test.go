@@ -1,9 +1,11 @@
 package indexer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -267,6 +269,16 @@ func TestAConsumerThatIsRemovedIsToldToDropAll(t *testing.T) {
 	if err := r.x.feed.consumers.Remove(c.local.Name()); err != nil {
 		t.Fatal(err)
 	}
+	if words, _ := rd.until("reset"); words[len(words)-1] != "reset purpose" {
+		t.Errorf("told %q", words)
+	}
+	// One that is forgotten is let in no more.
+	c.may("archive")
+	rd = c.subscribe("archive", nil)
+	rd.until("head")
+	if err := r.x.feed.consumers.Forget(c.local.Name()); err != nil {
+		t.Fatal(err)
+	}
 	if words, _ := rd.until("reset"); words[len(words)-1] != "reset unknown-peer" {
 		t.Errorf("told %q", words)
 	}
@@ -346,10 +358,21 @@ func TestNeitherKeysNorBackupsGiveADeletedPageBack(t *testing.T) {
 	if err := read(other); err != nil {
 		t.Errorf("the copy with its keys: %v", err)
 	}
+	keys := dataKeyFiles(t, other)
+	for _, key := range keys {
+		if fileWith(t, r.dir, key) == "" {
+			t.Error("a data key is nowhere while its pages are held")
+		}
+	}
 	s.p.settled(s.p.revocation(s.pair.Grant.Revoke(grants.DispositionDelete)))
 	reader.until("stop revoked")
 	if _, err := r.x.ownPayload(s.p.local.Name(), s.name, url); !errors.Is(err, grants.ErrRevoked) {
 		t.Errorf("the indexer itself: %v", err)
+	}
+	for _, key := range keys {
+		if name := fileWith(t, r.dir, key); name != "" {
+			t.Errorf("%s holds a data key of the series still", name)
+		}
 	}
 	// The restored store, with the keys that are left.
 	if err := os.RemoveAll(filepath.Join(backup, "keys", "data")); err != nil {
@@ -361,4 +384,39 @@ func TestNeitherKeysNorBackupsGiveADeletedPageBack(t *testing.T) {
 	if err := read(backup); !errors.Is(err, ErrNoDataKey) {
 		t.Errorf("the restored store with the keys that are left: %v", err)
 	}
+}
+
+// dataKeyFiles are the contents of the files of data keys.
+func dataKeyFiles(t *testing.T, dir string) (keys [][]byte) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "keys", "data", "*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d data keys, %v", len(files), err)
+	}
+	for _, f := range files {
+		keys = append(keys, must[[]byte](t)(os.ReadFile(f)))
+	}
+	return keys
+}
+
+// fileWith finds a file below dir that holds some octets.
+func fileWith(t *testing.T, dir string, octets []byte) (name string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) { // the store has let it go
+			return nil
+		}
+		if bytes.Contains(raw, octets) {
+			name = path
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return name
 }

@@ -2,6 +2,7 @@ package indexer
 
 import (
 	"context"
+	"crypto/sha256"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -34,7 +35,14 @@ func (s *service) Status(ctx context.Context, q *oiv1.StatusRequest) (*oiv1.Rela
 	if !s.x.posts.Allow() {
 		return nil, status.Error(codes.ResourceExhausted, "too many ask at once")
 	}
-	all, err := s.x.Holders(who.Card.Identity)
+	h := q.GetUrlHash()
+	if len(h) != 0 && len(h) != sha256.Size {
+		return nil, status.Error(codes.InvalidArgument, "url_hash is no SHA-256")
+	}
+	if len(h) == 0 {
+		h = nil
+	}
+	all, err := s.x.Holders(who.Card.Identity, h)
 	if err != nil {
 		return nil, toStatus(err)
 	}
@@ -45,7 +53,7 @@ func (s *service) Status(ctx context.Context, q *oiv1.StatusRequest) (*oiv1.Rela
 		}
 		answer.Holders = append(answer.Holders, &oiv1.Holder{
 			Series: h.Series, Consumer: string(h.Consumer), Purpose: string(h.Purpose), ThirdParty: h.ThirdParty, Since: seconds(h.Since),
-			Last: seconds(h.Last), Open: h.Open, ToPurge: uint32(h.ToPurge), Purged: seconds(h.Purged),
+			Last: seconds(h.Last), Open: h.Open, ToPurge: uint32(h.ToPurge), Purged: seconds(h.Purged), Page: string(h.Page),
 		})
 		if len(answer.Holders) == maxHolders {
 			break

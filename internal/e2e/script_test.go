@@ -79,6 +79,7 @@ func runScripts(t *testing.T, folder string) {
 			"handout":    handout,
 			"handfolder": handFolder,
 			"gateway":    gatewayAddress,
+			"request":    request,
 
 			"postrevocations": postRevocations,
 		},
@@ -108,18 +109,6 @@ func addresses(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Setenv(name, addr)
 		}
 	}
-}
-
-// gatewayAddress DIR sets GATEWAY to the URL of the gateway that a run.json tells.
-func gatewayAddress(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: gateway DIR")
-	}
-	var r struct{ Gateway string }
-	b, err := os.ReadFile(filepath.Join(ts.MkAbs(args[0]), "run.json"))
-	ts.Check(err)
-	ts.Check(json.Unmarshal(b, &r))
-	ts.Setenv("GATEWAY", "http://"+r.Gateway)
 }
 
 // field PATH WANT compares one value of the JSON line that was printed last. A

@@ -7,11 +7,14 @@
 //	data/ID/…      the collection in the format that was asked for
 //
 // A folder is replaced as a whole. Begin makes its successor beside it, of hard links,
-// so that a file that does not change is not touched; Swap puts it in place in one
-// step, and so who opens the folder sees the old export or the new one.
+// so that a file that does not change is not touched; Exchange puts it in place in one
+// step, and so who opens the folder sees the old export or the new one:
+// TestAReaderSeesTheOldExportOrTheNew reads it while it changes, and
+// TestAnExportIsWholeWhereverItsMakerDies ends its maker behind each step.
 //
 // Verify believes nothing that the manifest does not cover: a file too many, one that
-// is missing, and one whose octets differ are each told.
+// is missing, and one whose octets differ are each told
+// (TestVerifyTellsWhatWasNotSigned).
 package exported
 
 import "errors"

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
@@ -16,38 +17,79 @@ type Folder struct {
 	Dir  string // of the successor, to be written to
 	into string
 	had  bool
+	lock *os.File // held until Finish or Abandon
+}
+
+// ErrBusy says that another export is being made into the same folder.
+var ErrBusy = errors.New("another export is being made into the folder")
+
+// lockSuffix makes the name of the file whose lock is held while a successor is made.
+// It stays: who removed it could not know who has opened it meanwhile.
+const lockSuffix = ".lock"
+
+// lock takes the lock of a folder, or returns ErrBusy.
+func lock(into string) (*os.File, error) {
+	f, err := os.OpenFile(into+lockSuffix, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("%s: %w", into, ErrBusy)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // Begin makes the successor of the export in a folder, which may not be there, or be
 // empty. Its files are those of the export: whoever changes one has to replace it.
-func Begin(into string) (*Folder, error) {
+//
+// Two successors of one folder are never made at once: the second is ErrBusy.
+func Begin(into string) (_ *Folder, err error) {
 	f := &Folder{Dir: filepath.Clean(into) + ".next", into: filepath.Clean(into)}
+	if err := os.MkdirAll(filepath.Dir(f.into), 0o755); err != nil {
+		return nil, err
+	}
+	if f.lock, err = lock(f.into); err != nil {
+		return nil, err
+	}
+	if err := f.begin(); err != nil {
+		return nil, errors.Join(err, f.lock.Close())
+	}
+	return f, nil
+}
+
+func (f *Folder) begin() error {
+	into := f.into
 	names, err := os.ReadDir(into)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return err
 	}
 	if f.had = len(names) > 0; f.had {
 		if _, err := os.Lstat(filepath.Join(into, ManifestFile)); err != nil {
-			return nil, fmt.Errorf("export to %s: %w; name an empty one", into, ErrNotExport)
+			return fmt.Errorf("export to %s: %w; name an empty one", into, ErrNotExport)
 		}
 	}
 	// What an export left that did not come to its end is in the way, and is ours by
 	// its mark alone.
 	if err := removeMarked(f.Dir); err != nil {
-		return nil, err
+		return err
 	}
 	if err := os.MkdirAll(f.Dir, 0o755); err != nil {
-		return nil, err
+		return err
 	}
 	if err := os.WriteFile(filepath.Join(f.Dir, markFile), nil, 0o644); err != nil {
-		return nil, err
+		return err
 	}
 	if f.had {
 		if err := link(into, f.Dir); err != nil {
-			return nil, errors.Join(err, f.Abandon())
+			return errors.Join(err, discard(f.Dir))
 		}
 	}
-	return f, nil
+	return nil
 }
 
 // markFile marks a successor that may be removed.
@@ -64,6 +106,30 @@ func removeMarked(dir string) error {
 	if _, err := os.Lstat(filepath.Join(dir, markFile)); err != nil {
 		if _, err := os.Lstat(filepath.Join(dir, ManifestFile)); err != nil {
 			return fmt.Errorf("%s: %w, and in the way of one", dir, ErrNotExport)
+		}
+	}
+	return discard(dir)
+}
+
+// discard removes a folder under its mark, which goes last: whatever a crash leaves of
+// it can be told from a folder of somebody else.
+func discard(dir string) error {
+	names, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, markFile), nil, 0o644)
+	}
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if n.Name() == markFile {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, n.Name())); err != nil {
+			return err
 		}
 	}
 	return os.RemoveAll(dir)
@@ -86,31 +152,38 @@ func link(from, to string) error {
 }
 
 // Abandon removes the successor.
-func (f *Folder) Abandon() error { return os.RemoveAll(f.Dir) }
+func (f *Folder) Abandon() error {
+	return errors.Join(discard(f.Dir), f.lock.Close())
+}
 
-// Swap puts the successor in the place of the export. Every file of it is durable
-// before, and the place is when Swap returns; only then what was there goes.
-func (f *Folder) Swap() error {
+// Ready makes every file and folder of the successor durable. Exchange comes next.
+func (f *Folder) Ready() error {
 	if err := os.Remove(filepath.Join(f.Dir, markFile)); err != nil {
 		return err
 	}
-	if err := syncFolders(f.Dir); err != nil {
-		return err
-	}
-	parent := filepath.Dir(f.into)
+	return syncFolders(f.Dir)
+}
+
+// Exchange puts the successor in the place of the export, in one step of the file
+// system. From here on readers see it.
+func (f *Folder) Exchange() error {
 	if !f.had {
-		if err := os.Rename(f.Dir, f.into); err != nil { // an empty folder may be there
-			return err
+		// An empty folder may be there, which os.Rename would not replace.
+		if err := syscall.Rename(f.Dir, f.into); err != nil {
+			return &os.LinkError{Op: "rename", Old: f.Dir, New: f.into, Err: err}
 		}
-		return durable.SyncDir(parent)
+		return nil
 	}
-	if err := exchange(f.Dir, f.into); err != nil {
-		return err
+	return exchange(f.Dir, f.into)
+}
+
+// Finish makes the exchange durable; only then what was there goes.
+func (f *Folder) Finish() error {
+	err := durable.SyncDir(filepath.Dir(f.into))
+	if err == nil && f.had {
+		err = discard(f.Dir)
 	}
-	if err := durable.SyncDir(parent); err != nil {
-		return err
-	}
-	return os.RemoveAll(f.Dir)
+	return errors.Join(err, f.lock.Close())
 }
 
 func syncFolders(dir string) error {

@@ -31,8 +31,12 @@ type Consumers struct {
 // A Consumer is one of them.
 type Consumer struct {
 	Identity envelope.Name
-	// Purposes are those for which it may read, ascending.
+	// Purposes are those for which it may read, ascending. There are none of one that
+	// was removed.
 	Purposes []string
+	// Former are those for which it could read once and may no more, ascending: it is
+	// let in to be told that, and to say that what it had is gone.
+	Former []string
 	// ThirdParty is set for a consumer that is not the indexer's own: it may read
 	// only what may be passed on.
 	ThirdParty bool
@@ -42,13 +46,14 @@ type Consumer struct {
 	AddedAt time.Time
 }
 
-// maxConsumerPurposes bounds the purposes of one consumer.
+// maxConsumerPurposes bounds the purposes of one consumer, and those that it had.
 const maxConsumerPurposes = 32
 
 // consumerFile is a Consumer as written, in canonical order.
 type consumerFile struct {
 	AddedAt    envelope.Time  `json:"added_at"`
 	Card       jsontext.Value `json:"card,omitzero"`
+	Former     []string       `json:"former,omitempty"`
 	Identity   envelope.Name  `json:"identity"`
 	Purposes   []string       `json:"purposes"`
 	ThirdParty bool           `json:"third_party"`
@@ -84,7 +89,10 @@ func (c *Consumers) Lookup(name envelope.Name) (*Consumer, error) {
 }
 
 func encodeConsumer(r *Consumer) ([]byte, error) {
-	f := consumerFile{AddedAt: envelope.At(r.AddedAt), Identity: r.Identity, Purposes: r.Purposes, ThirdParty: r.ThirdParty}
+	f := consumerFile{AddedAt: envelope.At(r.AddedAt), Former: r.Former, Identity: r.Identity, Purposes: r.Purposes, ThirdParty: r.ThirdParty}
+	if f.Purposes == nil {
+		f.Purposes = []string{}
+	}
 	if r.Card != nil {
 		f.Card = r.Card.Object.Raw
 	}
@@ -97,7 +105,7 @@ func decodeConsumer(raw []byte) (*Consumer, error) {
 	if err := json.Unmarshal(raw, &f, json.RejectUnknownMembers(true)); err != nil {
 		return nil, err
 	}
-	r := &Consumer{Identity: f.Identity, Purposes: f.Purposes, ThirdParty: f.ThirdParty, AddedAt: f.AddedAt.Time}
+	r := &Consumer{Identity: f.Identity, Purposes: f.Purposes, Former: f.Former, ThirdParty: f.ThirdParty, AddedAt: f.AddedAt.Time}
 	if len(f.Card) > 0 {
 		card, err := AuthenticateCard(f.Card)
 		if err != nil {
@@ -118,9 +126,16 @@ func (r *Consumer) check() error {
 	if _, err := ParseName(string(r.Identity)); err != nil {
 		return err
 	}
-	n := len(r.Purposes)
-	if n == 0 || n > maxConsumerPurposes || !slices.IsSorted(r.Purposes) || len(slices.Compact(slices.Clone(r.Purposes))) != n {
-		return fmt.Errorf("%d purposes, want 1 to %d, ascending", n, maxConsumerPurposes)
+	for _, list := range [][]string{r.Purposes, r.Former} {
+		if n := len(list); n > maxConsumerPurposes || !slices.IsSorted(list) || len(slices.Compact(slices.Clone(list))) != n {
+			return fmt.Errorf("%d purposes, want at most %d, ascending", n, maxConsumerPurposes)
+		}
+	}
+	if len(r.Purposes)+len(r.Former) == 0 {
+		return errors.New("no purpose, and none that it had")
+	}
+	if slices.ContainsFunc(r.Former, func(p string) bool { return slices.Contains(r.Purposes, p) }) {
+		return errors.New("a purpose both that it has and that it had")
 	}
 	switch {
 	case r.Card == nil:
@@ -134,8 +149,9 @@ func (r *Consumer) check() error {
 }
 
 // Add lets a consumer read, and returns after that is durable. One that is there
-// keeps its card if r has none, and when it was added; a card in the place of
-// another has to supersede it (see Card.Supersede).
+// keeps its card if r has none, when it was added, and, as former ones, the purposes
+// that it loses; one that was removed is added anew. A card in the place of another
+// has to supersede it (see Card.Supersede).
 func (c *Consumers) Add(r *Consumer) (err error) {
 	unlock, err := lockDir(c.dir)
 	if err != nil {
@@ -145,24 +161,50 @@ func (c *Consumers) Add(r *Consumer) (err error) {
 	old, err := c.Lookup(r.Identity)
 	switch {
 	case err == nil:
-		r.AddedAt = old.AddedAt
-		if r.Card == nil {
-			r.Card = old.Card
-		} else if old.Card != nil {
-			if _, err := r.Card.Supersede(old.Card); err != nil {
-				return err
-			}
+		if err := r.succeed(old); err != nil {
+			return err
 		}
 	case !errors.Is(err, ErrUnknownPeer):
 		return err
 	}
-	if err := r.check(); err != nil {
-		return err
+	if len(r.Purposes) == 0 {
+		return fmt.Errorf("%s: no purposes", r.Identity)
 	}
 	if r.Card == nil {
 		if _, ok := c.trust.LookupAuthority(DomainOf(r.Identity)); !ok {
 			return fmt.Errorf("%s has no card, and no authority vouches for its connections: %w", r.Identity, ErrUnknownAuthority)
 		}
+	}
+	return c.write(r)
+}
+
+// succeed takes over what stays of an older record.
+func (r *Consumer) succeed(old *Consumer) error {
+	if len(old.Purposes) > 0 {
+		r.AddedAt = old.AddedAt
+	}
+	r.Former = slices.DeleteFunc(had(old), func(p string) bool { return slices.Contains(r.Purposes, p) })
+	if r.Card == nil {
+		r.Card = old.Card
+	} else if old.Card != nil {
+		if _, err := r.Card.Supersede(old.Card); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// had are all purposes for which a consumer could ever read, ascending.
+func had(r *Consumer) []string {
+	all := slices.Concat(r.Purposes, r.Former)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// write makes a record durable.
+func (c *Consumers) write(r *Consumer) error {
+	if err := r.check(); err != nil {
+		return err
 	}
 	raw, err := encodeConsumer(r)
 	if err != nil {
@@ -171,9 +213,25 @@ func (c *Consumers) Add(r *Consumer) (err error) {
 	return writeFile(filepath.Join(c.dir, fileName(r.Identity)), raw, 0o600)
 }
 
-// Remove ends what a consumer may read, and returns after that is durable. It
-// works on a file that is bad too.
-func (c *Consumers) Remove(name envelope.Name) error {
+// Remove ends what a consumer may read, and returns after that is durable. It stays
+// known for what it had, so that it can say that this is gone.
+func (c *Consumers) Remove(name envelope.Name) (err error) {
+	unlock, err := lockDir(c.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	r, err := c.Lookup(name)
+	if err != nil {
+		return err
+	}
+	r.Former, r.Purposes = had(r), nil
+	return c.write(r)
+}
+
+// Forget removes all that is known of a consumer, and returns after that is durable: it
+// is let in no more, and can say nothing. It works on a file that is bad too.
+func (c *Consumers) Forget(name envelope.Name) error {
 	err := os.Remove(filepath.Join(c.dir, fileName(name)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: %w", name, ErrUnknownPeer)

@@ -3,6 +3,7 @@ package identity
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,11 +52,47 @@ func TestAConsumersFileIsWhatItMayDo(t *testing.T) {
 	if all, err := c.List(); err != nil || len(all) != 1 {
 		t.Errorf("List = %v, %v", all, err)
 	}
-	if err := c.Remove(r.Identity); err != nil {
+}
+
+// TestARemovedConsumerIsKnownForWhatItHad goes through all that an operator can say of
+// one: purposes that it loses are former ones, and one that was removed and is added
+// again is another consumer, whose cursors lead nowhere.
+func TestARemovedConsumerIsKnownForWhatItHad(t *testing.T) {
+	c, r := newConsumers(t)
+	add := func(after time.Duration, purposes ...string) func() error {
+		return func() error {
+			return c.Add(&Consumer{Identity: r.Identity, Purposes: purposes, Card: r.Card, AddedAt: consumerNoon.Add(after)})
+		}
+	}
+	for _, step := range []struct {
+		name     string
+		do       func() error
+		purposes string
+		former   string
+		added    time.Duration
+	}{
+		{"added", add(0, "archive", "search.index"), "[archive search.index]", "[]", 0},
+		{"narrowed", add(time.Hour, "archive"), "[archive]", "[search.index]", 0},
+		{"widened again", add(time.Hour, "archive", "search.index"), "[archive search.index]", "[]", 0},
+		{"removed", func() error { return c.Remove(r.Identity) }, "[]", "[archive search.index]", 0},
+		{"removed again", func() error { return c.Remove(r.Identity) }, "[]", "[archive search.index]", 0},
+		{"added anew", add(2*time.Hour, "rag.retrieve"), "[rag.retrieve]", "[archive search.index]", 2 * time.Hour},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		got, err := c.Lookup(r.Identity)
+		if err != nil || fmt.Sprint(got.Purposes) != step.purposes || fmt.Sprint(got.Former) != step.former || !got.AddedAt.Equal(consumerNoon.Add(step.added)) {
+			t.Errorf("%s: %+v, %v", step.name, got, err)
+		}
+	}
+	if err := c.Forget(r.Identity); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Remove(r.Identity); !errors.Is(err, ErrUnknownPeer) {
-		t.Errorf("removed again: %v", err)
+	for name, err := range map[string]error{"forgotten again": c.Forget(r.Identity), "removed": c.Remove(r.Identity)} {
+		if !errors.Is(err, ErrUnknownPeer) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -96,7 +133,14 @@ func TestABadConsumerFileLetsNobodyIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := filepath.Join(c.dir, fileName("spiffe://search.example/other"))
-	for name, bad := range map[string][]byte{"cut short": raw[:len(raw)-1], "not canonical": append(slices.Clone(raw), '\n'), "empty": nil} {
+	both := *r
+	both.Former = []string{"archive"}
+	conflict, err := encodeConsumer(&both)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, bad := range map[string][]byte{"cut short": raw[:len(raw)-1], "not canonical": append(slices.Clone(raw), '\n'), "empty": nil,
+		"a purpose that it has and had": conflict} {
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}

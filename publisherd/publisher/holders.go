@@ -29,6 +29,23 @@ type HolderStatus struct {
 	PurgedAt   envelope.Time `json:"purged_at,omitzero"`
 }
 
+// PageHolders is who may have been handed one page, as the indexers say.
+type PageHolders struct {
+	URL     string        `json:"url"`
+	AskedAt envelope.Time `json:"asked_at"`
+	Asked   int           `json:"asked"` // agreements under which the page was ever acknowledged
+	Holders []PageHolder  `json:"holders"`
+}
+
+// A PageHolder is one of them. State is "held" while the page may be read, "to-purge" if
+// it was to be dropped and nothing says that it was, "purged" if its holder says so.
+type PageHolder struct {
+	Indexer    envelope.Name `json:"indexer"`
+	Collection string        `json:"collection"`
+	State      string        `json:"state"`
+	HolderStatus
+}
+
 func holdersKey(r *Relationship) []byte {
 	return rowKey('L', string(r.Indexer), 'h', []byte(r.Series))
 }

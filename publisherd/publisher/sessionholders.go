@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
@@ -36,35 +37,90 @@ func (p *Publisher) AskHolders(ctx context.Context, only envelope.Name) error {
 }
 
 func (p *Publisher) askHolders(ctx context.Context, indexer envelope.Name, rels []*Relationship) error {
+	all, err := p.callStatus(ctx, indexer, &oiv1.StatusRequest{})
+	if err != nil {
+		return err
+	}
+	return p.keepHolders(indexer, rels, all)
+}
+
+// callStatus makes one call to an indexer's Status.
+func (p *Publisher) callStatus(ctx context.Context, indexer envelope.Name, q *oiv1.StatusRequest) ([]*oiv1.Holder, error) {
 	who, ok := p.trust.Lookup(indexer)
 	if !ok {
-		return &Refused{Reason: grants.ErrUnknownPeer, Detail: string(indexer) + "; import its card with trust add"}
+		return nil, &Refused{Reason: grants.ErrUnknownPeer, Detail: string(indexer) + "; import its card with trust add"}
 	}
 	conn, hs, err := p.connect(who, new(counter))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
 	defer cancel()
-	answer, err := oiv1.NewOutboundIndexingClient(conn).Status(ctx, &oiv1.StatusRequest{})
+	answer, err := oiv1.NewOutboundIndexingClient(conn).Status(ctx, q)
 	switch status.Code(err) {
 	case codes.OK:
-		return p.keepHolders(indexer, rels, answer.GetHolders())
+		if n := len(answer.GetHolders()); n > maxHolders {
+			return nil, fmt.Errorf("%w: %d holders, at most %d", ErrProtocol, n, maxHolders)
+		}
+		return answer.GetHolders(), nil
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.ResourceExhausted:
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	default:
 		err = fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
-	return hs.explain(err)
+	return nil, hs.explain(err)
+}
+
+// AskPage asks who may have been handed one page, and has not said to have dropped it.
+// Each indexer that has ever acknowledged the page is asked, and no other: it would
+// learn of a page that it was never offered.
+func (p *Publisher) AskPage(ctx context.Context, url string) (*PageHolders, error) {
+	if err := content.IsCanonical(url); err != nil {
+		return nil, err
+	}
+	rels, err := Relationships(p.dir)
+	if err != nil {
+		return nil, err
+	}
+	told := &PageHolders{URL: url, AskedAt: envelope.At(p.now()), Holders: []PageHolder{}}
+	h := urlHash(url)
+	var errs []error
+	for _, r := range rels {
+		_, acked, err := agreement{p.store, r}.lookupAcked(p.store, h)
+		if err != nil {
+			return nil, err
+		}
+		if !acked {
+			continue
+		}
+		told.Asked++
+		all, err := p.callStatus(ctx, r.Indexer, &oiv1.StatusRequest{Series: r.Series, UrlHash: h[:]})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", r.Indexer, err))
+		}
+		for _, h := range all {
+			if h.GetSeries() == r.Series {
+				told.Holders = append(told.Holders, PageHolder{Indexer: r.Indexer, Collection: r.Collection, State: clean(h.GetPage()), HolderStatus: holderOf(h)})
+			}
+		}
+	}
+	if told.Asked == 0 {
+		errs = append(errs, fmt.Errorf("%w for %s", ErrNoReceipt, url))
+	}
+	return told, errors.Join(errs...)
+}
+
+func holderOf(h *oiv1.Holder) HolderStatus {
+	return HolderStatus{
+		Consumer: clean(h.GetConsumer()), Purpose: clean(h.GetPurpose()), ThirdParty: h.GetThirdParty(), Since: at(h.GetSince()), Last: at(h.GetLast()),
+		Open: h.GetOpen(), ToPurge: h.GetToPurge(), PurgedAt: at(h.GetPurged()),
+	}
 }
 
 // keepHolders stores what an indexer says, series by series, in the place of what it
 // said before.
 func (p *Publisher) keepHolders(indexer envelope.Name, rels []*Relationship, all []*oiv1.Holder) error {
-	if len(all) > maxHolders {
-		return fmt.Errorf("%w: %d holders, at most %d", ErrProtocol, len(all), maxHolders)
-	}
 	for _, r := range rels {
 		if r.Indexer != indexer {
 			continue
@@ -74,10 +130,7 @@ func (p *Publisher) keepHolders(indexer envelope.Name, rels []*Relationship, all
 			if h.GetSeries() != r.Series {
 				continue
 			}
-			told.Holders = append(told.Holders, HolderStatus{
-				Consumer: clean(h.GetConsumer()), Purpose: clean(h.GetPurpose()), ThirdParty: h.GetThirdParty(), Since: at(h.GetSince()), Last: at(h.GetLast()),
-				Open: h.GetOpen(), ToPurge: h.GetToPurge(), PurgedAt: at(h.GetPurged()),
-			})
+			told.Holders = append(told.Holders, holderOf(h))
 		}
 		if err := p.writeHolders(r, told); err != nil {
 			return err

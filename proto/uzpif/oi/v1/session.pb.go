@@ -2778,7 +2778,10 @@ func (x *Fault) GetRetryMs() uint32 {
 type StatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// series names one; empty asks after all.
-	Series        string `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`
+	Series string `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`
+	// url_hash asks after one page, by the SHA-256 of its URL: only who may have been
+	// handed it is named.
+	UrlHash       []byte `protobuf:"bytes,2,opt,name=url_hash,json=urlHash,proto3" json:"url_hash,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2818,6 +2821,13 @@ func (x *StatusRequest) GetSeries() string {
 		return x.Series
 	}
 	return ""
+}
+
+func (x *StatusRequest) GetUrlHash() []byte {
+	if x != nil {
+		return x.UrlHash
+	}
+	return nil
 }
 
 // RelationshipStatus is what the indexer says of a publisher's series.
@@ -2883,7 +2893,11 @@ type Holder struct {
 	// end of a whole series counts as one. At most 10000 are counted.
 	ToPurge uint32 `protobuf:"varint,8,opt,name=to_purge,json=toPurge,proto3" json:"to_purge,omitempty"`
 	// purged is when it last said so; 0: never.
-	Purged        int64 `protobuf:"varint,9,opt,name=purged,proto3" json:"purged,omitempty"`
+	Purged int64 `protobuf:"varint,9,opt,name=purged,proto3" json:"purged,omitempty"`
+	// page is what became of the page that was asked after: "held" if it may be read
+	// still, "to-purge" if it was to be dropped and nothing says that it was, else
+	// "purged".
+	Page          string `protobuf:"bytes,10,opt,name=page,proto3" json:"page,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2979,6 +2993,13 @@ func (x *Holder) GetPurged() int64 {
 		return x.Purged
 	}
 	return 0
+}
+
+func (x *Holder) GetPage() string {
+	if x != nil {
+		return x.Page
+	}
+	return ""
 }
 
 var File_uzpif_oi_v1_session_proto protoreflect.FileDescriptor
@@ -3190,11 +3211,12 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\x05Fault\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x19\n" +
-	"\bretry_ms\x18\x03 \x01(\rR\aretryMs\"'\n" +
+	"\bretry_ms\x18\x03 \x01(\rR\aretryMs\"B\n" +
 	"\rStatusRequest\x12\x16\n" +
-	"\x06series\x18\x01 \x01(\tR\x06series\"C\n" +
+	"\x06series\x18\x01 \x01(\tR\x06series\x12\x19\n" +
+	"\burl_hash\x18\x02 \x01(\fR\aurlHash\"C\n" +
 	"\x12RelationshipStatus\x12-\n" +
-	"\aholders\x18\x01 \x03(\v2\x13.uzpif.oi.v1.HolderR\aholders\"\xe8\x01\n" +
+	"\aholders\x18\x01 \x03(\v2\x13.uzpif.oi.v1.HolderR\aholders\"\xfc\x01\n" +
 	"\x06Holder\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x1a\n" +
 	"\bconsumer\x18\x02 \x01(\tR\bconsumer\x12\x18\n" +
@@ -3205,7 +3227,9 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\x04last\x18\x06 \x01(\x03R\x04last\x12\x12\n" +
 	"\x04open\x18\a \x01(\bR\x04open\x12\x19\n" +
 	"\bto_purge\x18\b \x01(\rR\atoPurge\x12\x16\n" +
-	"\x06purged\x18\t \x01(\x03R\x06purged*6\n" +
+	"\x06purged\x18\t \x01(\x03R\x06purged\x12\x12\n" +
+	"\x04page\x18\n" +
+	" \x01(\tR\x04page*6\n" +
 	"\x02Op\x12\x12\n" +
 	"\x0eOP_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
