@@ -22,7 +22,7 @@ type opener struct {
 // further, and so one lie is not found as many.
 func (p *opener) open(raw []byte, index uint64) (*envelope.Object, *translog.Entry, error) {
 	e := new(translog.Entry)
-	o, err := envelope.Authenticate(raw, e, envelope.Verifier{Keys: p.card, Type: envelope.Entry, Threshold: 1})
+	o, err := envelope.AuthenticateInPlace(raw, e, envelope.Verifier{Keys: p.card, Type: envelope.Entry, Threshold: 1})
 	if err != nil {
 		return p.reopen(raw, index, err)
 	}
@@ -103,6 +103,8 @@ func (p *opener) place(o *envelope.Object, e *translog.Entry, index uint64) *fsc
 		return f
 	}
 	switch {
+	case !o.NotBefore.IsZero() || !o.ExpiresAt.IsZero():
+		return broken(Form, "it counts from %s to %s, and what a log decided does not end", envelope.At(o.NotBefore), envelope.At(o.ExpiresAt))
 	case o.Sequence != index:
 		return broken(Sequence, "it says that it is entry %d", o.Sequence)
 	case e.LogOrigin != p.origin:
@@ -115,9 +117,12 @@ func (p *opener) place(o *envelope.Object, e *translog.Entry, index uint64) *fsc
 	return set(e)
 }
 
+// noPages is the root of a set that names no page.
+var noPages = translog.SetOf(nil).Root
+
 // set compares count and root of the pages with what the status promises.
 func set(e *translog.Entry) *fsck.Flaw {
-	n, named := e.Objects.Count, e.Objects.Root != translog.SetOf(nil).Root
+	n, named := e.Objects.Count, e.Objects.Root != noPages
 	switch e.Status {
 	case translog.Accepted, translog.Removed, translog.Refused, translog.Retention:
 		if n == 0 || !named {
