@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -97,14 +98,21 @@ func members(e *translog.Entry) *fsck.Flaw {
 	return nil
 }
 
+// lasting refuses an entry that counts for some time only: what a log decided
+// stays decided.
+func lasting(o *envelope.Object) *fsck.Flaw {
+	if o.NotBefore.IsZero() && o.ExpiresAt.IsZero() {
+		return nil
+	}
+	return broken(Form, "it begins to count, or ceases to, at a time of its own")
+}
+
 // place judges what an authentic entry says of itself.
 func (p *opener) place(o *envelope.Object, e *translog.Entry, index uint64) *fsck.Flaw {
-	if f := members(e); f != nil {
+	if f := cmp.Or(members(e), lasting(o)); f != nil {
 		return f
 	}
 	switch {
-	case !o.NotBefore.IsZero() || !o.ExpiresAt.IsZero():
-		return broken(Form, "it counts from %s to %s, and what a log decided does not end", envelope.At(o.NotBefore), envelope.At(o.ExpiresAt))
 	case o.Sequence != index:
 		return broken(Sequence, "it says that it is entry %d", o.Sequence)
 	case e.LogOrigin != p.origin:

@@ -81,7 +81,7 @@ func New(t testing.TB, indexer *identity.Local, drafts []Draft, sizes []uint64, 
 	}
 	var all []*envelope.Object
 	for _, n := range sizes {
-		at := now.Add(-1000 * time.Hour)
+		at := issued[0].Add(-time.Minute)
 		if n > 0 {
 			at = issued[min(n, uint64(len(issued)))-1]
 		}
