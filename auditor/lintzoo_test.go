@@ -149,3 +149,37 @@ func TestLyingReceiptsAndProofsFail(t *testing.T) {
 		})
 	}
 }
+
+// TestTheCommandRemembersAndNamesForkAndRollback shows a log twice: what it showed
+// first is in the state folder.
+func TestTheCommandRemembersAndNamesForkAndRollback(t *testing.T) {
+	s := stage.New(t, 1)
+	now := time.Now()
+	for _, tt := range []struct {
+		name string
+		rule lint.Rule
+		then zoo.Lie
+	}{
+		{"a fork", lint.Fork, zoo.Lie{Drafts: func(all []zoo.Draft) []zoo.Draft { all[3].State = zoo.Hash("another"); return all }}},
+		{"a fork that has grown", lint.Fork, zoo.Lie{
+			Drafts: func(all []zoo.Draft) []zoo.Draft { all[3].State = zoo.Hash("another"); return all },
+			Script: func(s *zoo.Script) {
+				s.Batch(zoo.Grant{Series: "a", Name: "a3", Life: 1000 * time.Hour}, 1, zoo.Part{Decision: translog.Update, Pages: 1})
+			},
+		}},
+		{"a rollback", lint.Rollback, zoo.Lie{
+			Drafts:  func(all []zoo.Draft) []zoo.Draft { return all[:21] },
+			Publish: func([]uint64) []uint64 { return []uint64{0, 2, 5, 9, 14, 21} },
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := lintFlags{key: cardFile(t, s), state: t.TempDir()}
+			if rules, code := lintOf(t, zoo.Honest(t, s.Indexer, now, zoo.Lie{}), f); code != cli.OK {
+				t.Fatalf("at first: %d, %q", code, rules)
+			}
+			if rules, code := lintOf(t, zoo.Honest(t, s.Indexer, now, tt.then), f); code != cli.Failed || !slices.Contains(rules, tt.rule) {
+				t.Errorf("it ends with %d and %q, want %q", code, rules, tt.rule)
+			}
+		})
+	}
+}

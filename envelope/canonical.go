@@ -138,10 +138,14 @@ func pointed(at string, err error) string {
 	return at
 }
 
-// unquote is the string v, or empty if v is none or holds an escape.
-func unquote(v jsontext.Value) string {
+// inside is what the string v says, in place, or nil if v is none or holds an
+// escape.
+func inside(v jsontext.Value) []byte {
 	if len(v) >= 2 && v[0] == '"' && bytes.IndexByte(v, '\\') < 0 {
-		return string(v[1 : len(v)-1])
+		return v[1 : len(v)-1]
 	}
-	return ""
+	return nil
 }
+
+// unquote is inside as a string of its own.
+func unquote(v jsontext.Value) string { return string(inside(v)) }

@@ -16,29 +16,33 @@ type Hash [sha256.Size]byte
 
 // ParseHash accepts exactly the form that String prints.
 func ParseHash(s string) (Hash, error) {
-	var h Hash
-	if len(s) != len(hashPrefix)+2*len(h) || s[:len(hashPrefix)] != hashPrefix {
+	h, ok := readHash(s)
+	if !ok {
 		return Hash{}, fmt.Errorf("malformed hash %.80q", s)
-	}
-	for i := range h {
-		hi, lo := digit(s[len(hashPrefix)+2*i]), digit(s[len(hashPrefix)+2*i+1])
-		if hi > 15 || lo > 15 {
-			return Hash{}, fmt.Errorf("malformed hash %.80q", s)
-		}
-		h[i] = hi<<4 | lo
 	}
 	return h, nil
 }
 
-// digit is the value of a lower-case hex digit, more than 15 for any other.
-func digit(c byte) byte {
-	switch {
-	case c >= '0' && c <= '9':
-		return c - '0'
-	case c >= 'a' && c <= 'f':
-		return c - 'a' + 10
+// readHash is ParseHash for those who have octets, and need no reason.
+func readHash[T string | []byte](s T) (h Hash, ok bool) {
+	if len(s) != len(hashPrefix)+2*len(h) || string(s[:len(hashPrefix)]) != hashPrefix {
+		return Hash{}, false
 	}
-	return 0xff
+	for i := range h {
+		hi, lo := digits[s[len(hashPrefix)+2*i]], digits[s[len(hashPrefix)+2*i+1]]
+		if hi == 0 || lo == 0 {
+			return Hash{}, false
+		}
+		h[i] = (hi-1)<<4 | (lo - 1)
+	}
+	return h, true
+}
+
+// digits are the values of the lower-case hex digits, each one more than it is;
+// 0 stands for any other character.
+var digits = [256]byte{
+	'0': 1, '1': 2, '2': 3, '3': 4, '4': 5, '5': 6, '6': 7, '7': 8,
+	'8': 9, '9': 10, 'a': 11, 'b': 12, 'c': 13, 'd': 14, 'e': 15, 'f': 16,
 }
 
 func (h Hash) String() string { return hashPrefix + hex.EncodeToString(h[:]) }

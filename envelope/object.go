@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"encoding/binary"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -81,7 +82,7 @@ type Object struct {
 	Body                           []byte    // canonical
 	Extensions                     map[string]Extension
 	Signatures                     []Signature
-	Raw                            []byte // the exact octets, in memory of their own
+	Raw                            []byte // the exact octets, in memory of their own but for AuthenticateInPlace
 
 	signed [2]int // Raw without the octets between these is what is signed
 }
@@ -93,13 +94,20 @@ func (o *Object) parts() (before, behind []byte) { return o.Raw[:o.signed[0]], o
 // syntax and canonical form, version, type, the envelope's schema, object_id,
 // and the form and order of the signatures.
 func Parse(raw []byte) (*Object, error) {
+	if len(raw) > MaxSize { // told before they are copied
+		return parse(raw)
+	}
+	return parse(bytes.Clone(raw))
+}
+
+// parse is Parse in place.
+func parse(raw []byte) (*Object, error) {
 	if err := checkCanonical(raw, artefactLimits); err != nil {
 		return nil, err
 	}
 	if raw[0] != '{' {
 		return nil, refuse(ErrSyntax, "", "not an object")
 	}
-	raw = bytes.Clone(raw)
 	w, at, err := readWire(raw)
 	// Version and type come before the schema, so that a later edition is
 	// refused by its name and not by its members.
@@ -241,19 +249,24 @@ func checkSignatureList(sigs []Signature) error {
 // signatureInput is what a signature covers; core, put together of its parts,
 // includes object_id.
 func signatureInput(key Hash, core ...[]byte) []byte {
+	return appendSignatureInput(nil, key, core...)
+}
+
+// appendSignatureInput appends it to b, which is empty.
+func appendSignatureInput(b []byte, key Hash, core ...[]byte) []byte {
 	const tag = "uzpif-oi/signature/v1"
-	id := key.String()
 	size := 0
 	for _, part := range core {
 		size += len(part)
 	}
-	b := make([]byte, 0, len(tag)+1+2+len(Ed25519)+2+len(id)+8+size)
+	const id = len(hashPrefix) + 2*len(key)
+	b = slices.Grow(b, len(tag)+1+2+len(Ed25519)+2+id+8+size)
 	b = append(b, tag...)
 	b = append(b, 0)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(Ed25519)))
 	b = append(b, Ed25519...)
-	b = binary.BigEndian.AppendUint16(b, uint16(len(id)))
-	b = append(b, id...)
+	b = binary.BigEndian.AppendUint16(b, uint16(id))
+	b, _ = key.AppendText(b)
 	b = binary.BigEndian.AppendUint64(b, uint64(size))
 	for _, part := range core {
 		b = append(b, part...)

@@ -54,10 +54,14 @@ func Open(raw []byte, body any, v Verifier) (*Object, error) {
 // Authenticate is Open without the check of time: for what is judged as of
 // another instant than now.
 func Authenticate(raw []byte, body any, v Verifier) (*Object, error) {
+	return authenticate(raw, body, v, Parse)
+}
+
+func authenticate(raw []byte, body any, v Verifier, parse func([]byte) (*Object, error)) (*Object, error) {
 	if err := v.check(); err != nil {
 		return nil, err
 	}
-	o, err := Parse(raw)
+	o, err := parse(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -76,6 +80,12 @@ func Authenticate(raw []byte, body any, v Verifier) (*Object, error) {
 		return nil, err
 	}
 	return o, nil
+}
+
+// AuthenticateInPlace is Authenticate for octets that nobody will change: the
+// object refers to raw, and keeps all that raw is a part of in memory.
+func AuthenticateInPlace(raw []byte, body any, v Verifier) (*Object, error) {
+	return authenticate(raw, body, v, parse)
 }
 
 // check refuses a threshold that could be met by nobody, or by anybody.
@@ -101,6 +111,8 @@ func (v Verifier) check() error {
 func (o *Object) verify(v Verifier) error {
 	signed := make(map[Name]bool)
 	before, behind := o.parts()
+	var room [2048]byte // of most objects, which need no other
+	input := room[:0]
 	for i, s := range o.Signatures {
 		rec, ok := v.Keys.LookupKey(s.KeyID)
 		if !ok {
@@ -110,7 +122,8 @@ func (o *Object) verify(v Verifier) error {
 			return refuse(ErrConfig, "", "the key source answered with another key")
 		}
 		sig, err := decodeBase64(s.Sig, ed25519.SignatureSize)
-		if err != nil || !rec.Key.verifies(signatureInput(s.KeyID, before, behind), sig) {
+		input = appendSignatureInput(input[:0], s.KeyID, before, behind)
+		if err != nil || !rec.Key.verifies(input, sig) {
 			return refuse(ErrSignature, "signatures."+strconv.Itoa(i), "by key %s", s.KeyID)
 		}
 		if rec.counts(o) && (rec.Identity == o.Signer || slices.Contains(v.Cosigners, rec.Identity)) {

@@ -127,23 +127,18 @@ func (r *Reader) OptionalHash(name string) (h Hash) {
 }
 
 func (r *Reader) hash() (h Hash) {
-	s := r.quoted()
-	if len(s) != len(hashPrefix)+2*len(h) || string(s[:len(hashPrefix)]) != hashPrefix {
-		r.bad = true
-		return h
-	}
-	for i := range h {
-		hi, lo := digit(s[len(hashPrefix)+2*i]), digit(s[len(hashPrefix)+2*i+1])
-		r.bad = r.bad || hi > 15 || lo > 15
-		h[i] = hi<<4 | lo
-	}
+	h, ok := readHash(r.quoted())
+	r.bad = r.bad || !ok
 	return h
 }
 
 // Time reads a time.
 func (r *Reader) Time(name string) Time {
-	t, err := ParseTime(r.Text(name))
-	r.bad = r.bad || err != nil
+	if !r.must(name) {
+		return Time{}
+	}
+	t, ok := readTime(r.quoted())
+	r.bad = r.bad || !ok
 	return t
 }
 

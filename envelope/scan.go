@@ -2,6 +2,7 @@ package envelope
 
 import (
 	"bytes"
+	"encoding/binary"
 	"iter"
 	"strconv"
 	"unicode/utf8"
@@ -181,7 +182,7 @@ func (s *scanner) array(depth int) error {
 // text reads a string.
 func (s *scanner) text() error {
 	start := s.at + 1
-	for i := start; i < len(s.b); {
+	for i := start + plainLen(s.b[start:]); i < len(s.b); i += plainLen(s.b[i:]) {
 		switch c := s.b[i]; {
 		case c == '"':
 			if i-start > s.limits.String {
@@ -208,6 +209,21 @@ func (s *scanner) text() error {
 		}
 	}
 	return refuse(ErrSyntax, "", "a string without end")
+}
+
+// plainLen is how many octets at the front of b, counted by eights, stand for
+// themselves in a string: ASCII, but no control character, quote or backslash.
+func plainLen(b []byte) (n int) {
+	const each, top = 0x0101010101010101, 0x8080808080808080
+	for ; n+8 <= len(b); n += 8 {
+		w := binary.LittleEndian.Uint64(b[n:])
+		// Where no octet has its top bit, each of these differences has one set
+		// if an octet is below the space, the quote, or the backslash.
+		if (w|(w-each*' ')|((w^each*'"')-each)|((w^each*'\\')-each))&top != 0 {
+			break
+		}
+	}
+	return n
 }
 
 // escapeLen is the length of the escape that b begins with, or 0 if RFC 8785
@@ -305,6 +321,9 @@ func items(b []byte) iter.Seq[[]byte] {
 
 // textLen is the length of the string that b begins with.
 func textLen(b []byte) int {
+	if end := 1 + bytes.IndexByte(b[1:], '"'); end > 0 && bytes.IndexByte(b[1:end], '\\') < 0 {
+		return end + 1
+	}
 	for i := 1; i < len(b); i++ {
 		switch b[i] {
 		case '\\':

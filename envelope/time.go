@@ -21,14 +21,23 @@ func At(t time.Time) Time {
 
 // ParseTime accepts exactly the form that String prints.
 func ParseTime(s string) (Time, error) {
-	if len(s) != len(timeLayout) {
+	t, ok := readTime(s)
+	if !ok {
 		return Time{}, fmt.Errorf("malformed time %.40q", s)
+	}
+	return t, nil
+}
+
+// readTime is ParseTime for those who have octets, and need no reason.
+func readTime[T string | []byte](s T) (Time, bool) {
+	if len(s) != len(timeLayout) {
+		return Time{}, false
 	}
 	var bad bool
 	number := func(from, to int) (n int) {
-		for _, c := range []byte(s[from:to]) {
-			bad = bad || c < '0' || c > '9'
-			n = 10*n + int(c-'0')
+		for i := from; i < to; i++ {
+			bad = bad || s[i] < '0' || s[i] > '9'
+			n = 10*n + int(s[i]-'0')
 		}
 		return n
 	}
@@ -39,9 +48,9 @@ func ParseTime(s string) (Time, error) {
 	// A day that there is not would be counted on from one that there is. What
 	// stands for the absent time is not accepted as one that is present.
 	if bad || month < 1 || month > 12 || t.Day() != day || hour > 23 || minute > 59 || second > 59 || year < 1 || t.IsZero() {
-		return Time{}, fmt.Errorf("malformed time %.40q", s)
+		return Time{}, false
 	}
-	return Time{t}, nil
+	return Time{t}, true
 }
 
 func (t Time) String() string { return t.UTC().Format(timeLayout) }

@@ -84,41 +84,59 @@ func asRefusal(err error) error {
 
 // read reads one member.
 func (w *wire) read(name []byte, value jsontext.Value) (err error) {
-	switch text := unquote(value); string(name) {
+	switch string(name) {
 	case "audience":
-		w.Audience, err = ParseName(text)
+		w.Audience, err = ParseName(unquote(value))
 	case "body":
 		w.Body = value
 	case "envelope_version":
-		w.Version = text
+		if w.Version = Version; string(inside(value)) != Version {
+			w.Version = unquote(value)
+		}
 	case "epoch":
 		w.Epoch, err = strconv.ParseUint(string(value), 10, 64)
 	case "expires_at":
-		w.ExpiresAt, err = ParseTime(text)
+		w.ExpiresAt, err = timeIn(value)
 	case "extensions":
 		w.Extensions, err = readExtensions(value)
 	case "issued_at":
-		w.IssuedAt, err = ParseTime(text)
+		w.IssuedAt, err = timeIn(value)
 	case "issuer_authority":
-		w.Authority, err = ParseName(text)
+		w.Authority, err = ParseName(unquote(value))
 	case "not_before":
-		w.NotBefore, err = ParseTime(text)
+		w.NotBefore, err = timeIn(value)
 	case "object_id":
-		if w.ID, err = ParseHash(text); err == nil && w.ID.IsZero() {
+		if w.ID, err = hashIn(value); err == nil && w.ID.IsZero() {
 			err = errors.New("names no object")
 		}
 	case "object_type":
-		w.Type = Type(text)
+		w.Type = Type(unquote(value))
 	case "sequence":
 		w.Sequence, err = strconv.ParseUint(string(value), 10, 64)
 	case "signatures":
 		w.Signatures, err = readSignatures(value)
 	case "subject":
-		w.Subject, err = ParseName(text)
+		w.Subject, err = ParseName(unquote(value))
 	default:
 		err = errors.New("unknown")
 	}
 	return err
+}
+
+// hashIn is the hash that the string v is.
+func hashIn(v jsontext.Value) (Hash, error) {
+	if h, ok := readHash(inside(v)); ok {
+		return h, nil
+	}
+	return ParseHash(unquote(v))
+}
+
+// timeIn is the time that the string v is.
+func timeIn(v jsontext.Value) (Time, error) {
+	if t, ok := readTime(inside(v)); ok {
+		return t, nil
+	}
+	return ParseTime(unquote(v))
 }
 
 func readExtensions(value jsontext.Value) (map[string]Extension, error) {
@@ -157,13 +175,15 @@ func readSignatures(value jsontext.Value) ([]Signature, error) {
 func (s *Signature) read(value []byte) (err error) {
 	n := 0
 	for m := range members(value) {
-		switch text := unquote(m.value); string(m.name) {
+		switch string(m.name) {
 		case "alg":
-			s.Alg = text
+			if s.Alg = Ed25519; string(inside(m.value)) != Ed25519 {
+				s.Alg = unquote(m.value)
+			}
 		case "key_id":
-			s.KeyID, err = ParseHash(text)
+			s.KeyID, err = hashIn(m.value)
 		case "sig":
-			s.Sig = text
+			s.Sig = unquote(m.value)
 		default:
 			err = errors.New("unknown")
 		}

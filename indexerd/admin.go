@@ -17,6 +17,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
 // health serves liveness and readiness.
@@ -74,7 +75,11 @@ func ask[T any](ctx context.Context, a *app, path string, f func(*indexer.Indexe
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return askStore(a, f)
+		// A store that has no log yet begins one, as the daemon would.
+		if v, err = askStore(a, true, f); errors.Is(err, translog.ErrIdentity) {
+			return askStore(a, false, f)
+		}
+		return v, err
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
@@ -87,7 +92,9 @@ func ask[T any](ctx context.Context, a *app, path string, f func(*indexer.Indexe
 	return v, json.Unmarshal(b, &v)
 }
 
-func askStore[T any](a *app, f func(*indexer.Indexer) (T, error)) (v T, err error) {
+// askStore opens the store, and does with it what a daemon would do meanwhile
+// unless it is only to be read.
+func askStore[T any](a *app, readOnly bool, f func(*indexer.Indexer) (T, error)) (v T, err error) {
 	c, err := loadConfig(a.dir)
 	if err != nil {
 		return v, err
@@ -96,7 +103,7 @@ func askStore[T any](a *app, f func(*indexer.Indexer) (T, error)) (v T, err erro
 	if err != nil {
 		return v, err
 	}
-	x, err := indexer.Open(indexer.Config{Dir: a.dir, Frozen: frozen != nil, Certificate: c.certificate(a.dir), Requests: c.requests()})
+	x, err := indexer.Open(indexer.Config{Dir: a.dir, Frozen: frozen != nil, ReadOnly: readOnly, Certificate: c.certificate(a.dir), Requests: c.requests()})
 	if err != nil {
 		return v, err
 	}

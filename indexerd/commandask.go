@@ -30,7 +30,7 @@ func newAsk(a *app) *cobra.Command {
 			}
 			for _, page := range args {
 				all, err := askLong(cmd.Context(), a, "/ask", url.Values{"url": {page}}, func(ctx context.Context) ([]indexer.Wish, error) {
-					return askStore(a, func(x *indexer.Indexer) ([]indexer.Wish, error) { return x.Ask(ctx, page) })
+					return askStore(a, false, func(x *indexer.Indexer) ([]indexer.Wish, error) { return x.Ask(ctx, page) })
 				})
 				if err != nil {
 					return err

@@ -45,7 +45,7 @@ func newExport(a *app) *cobra.Command {
 				return err
 			}
 			r, err := askLong(cmd.Context(), a, "/export", values, func(ctx context.Context) (*export.Report, error) {
-				return askStore(a, func(x *indexer.Indexer) (*export.Report, error) { return writeExport(ctx, x, asked) })
+				return askStore(a, false, func(x *indexer.Indexer) (*export.Report, error) { return writeExport(ctx, x, asked) })
 			})
 			if err != nil {
 				return err

@@ -106,7 +106,7 @@ func printFeed(ctx context.Context, a *app, w io.Writer, q feedQuery) error {
 		if q.follow {
 			return cli.Errorf(cli.Temporary, "no daemon runs here, so that nothing more will come")
 		}
-		_, err := askStore(a, func(x *indexer.Indexer) (struct{}, error) { return struct{}{}, tellFeed(ctx, x, w, q) })
+		_, err := askStore(a, false, func(x *indexer.Indexer) (struct{}, error) { return struct{}{}, tellFeed(ctx, x, w, q) })
 		return err
 	}
 	defer resp.Body.Close()

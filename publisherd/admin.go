@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -54,7 +55,15 @@ func (d *daemon) commands() http.Handler {
 	})
 	mux.HandleFunc("GET /deliveries", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.p.Deliveries) })
 	mux.HandleFunc("GET /refused", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.p.DeadLetters) })
-	mux.HandleFunc("GET /receipts", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.p.Receipts) })
+	mux.HandleFunc("GET /receipts", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, func() (publisher.ReceiptList, error) {
+			limit, err := strconv.ParseUint(r.URL.Query().Get("limit"), 10, 16)
+			if err != nil {
+				return publisher.ReceiptList{}, cli.With(cli.Usage, err)
+			}
+			return d.p.Receipts(int(limit))
+		})
+	})
 	mux.HandleFunc("GET /receipts/{id}", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, func() ([]byte, error) {
 			id, err := envelope.ParseHash(r.PathValue("id"))

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -22,16 +24,24 @@ func newReceipts(a *app) *cobra.Command {
 	return c
 }
 
+// maxReceipts is how many receipts are listed unless --limit says otherwise.
+const maxReceipts = 1000
+
 func newReceiptsList(a *app) *cobra.Command {
-	return &cobra.Command{Use: "list", Short: "List the receipts, oldest first", Args: cobra.NoArgs,
+	var limit uint16
+	c := &cobra.Command{Use: "list", Short: "List the newest receipts, oldest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			lines, err := ask(cmd.Context(), a, query[[]publisher.ReceiptLine]{
-				method: http.MethodGet, path: "/receipts", store: (*publisher.Publisher).Receipts,
+			list, err := ask(cmd.Context(), a, query[publisher.ReceiptList]{
+				method: http.MethodGet, path: "/receipts", values: url.Values{"limit": {strconv.Itoa(int(limit))}},
+				store: func(p *publisher.Publisher) (publisher.ReceiptList, error) { return p.Receipts(int(limit)) },
 			})
 			if err != nil {
 				return err
 			}
-			for _, l := range lines {
+			if list.Older > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%d older receipts are not shown; see --limit\n", list.Older)
+			}
+			for _, l := range list.Receipts {
 				if a.json {
 					if err := cli.PrintJSON(cmd.OutOrStdout(), l); err != nil {
 						return err
@@ -46,6 +56,8 @@ func newReceiptsList(a *app) *cobra.Command {
 			}
 			return nil
 		}}
+	c.Flags().Uint16Var(&limit, "limit", maxReceipts, "show the newest `N`, 0 for all")
+	return c
 }
 
 func newReceiptsShow(a *app) *cobra.Command {

@@ -58,7 +58,7 @@ func (f *follower) verifyEntries(ctx context.Context, r *Report) error {
 			f.state = nil
 			return errors.Join(a, f.load())
 		}
-		s.Note, s.note = s.Seen, s.seen
+		s.Note, s.note, s.Signed = s.Seen, s.seen, s.Issued
 	}
 	if err := f.save(); err != nil {
 		return errors.Join(failed, err)

@@ -270,7 +270,7 @@ func (l *liar) options(dir string) Options {
 	return Options{
 		Dir: dir, Logger: slog.New(slog.DiscardHandler), Now: l.clock, Rand: func(int64) int64 { return 0 },
 		Every: time.Millisecond, ConfirmAfter: time.Millisecond,
-		Remote: remote.Options{Timeout: 500 * time.Millisecond, Tries: 1, Ahead: 2},
+		Remote: remote.Options{Timeout: 20 * time.Second, Tries: 1, Ahead: 2},
 	}
 }
 

@@ -100,7 +100,7 @@ func (f *follower) judgeEntry(raw []byte, o *envelope.Object, e *translog.Entry)
 		// is judged before the entries, says that there is one.
 		f.judge.checker.Continues = true
 	}
-	f.judge.Next = o.Sequence + 1
+	f.judge.Next, f.judge.checker.Signed = o.Sequence+1, f.state.Signed
 	for _, v := range f.judge.checker.Judge(o, e, f.o.Now()) {
 		standing, err := readAlerts(f.o.Dir, f.vkey)
 		if err != nil {

@@ -40,7 +40,7 @@ func TestEntriesThatBreakARuleAreAlertedOf(t *testing.T) {
 	}
 	seen := 0
 	for _, k := range zoo.Dishonest(stranger) {
-		if k.Rule.OfCheckpoint() || k.Lie.Octets != nil || k.Lie.Log != nil || k.Lie.Serve != nil {
+		if k.Rule.OfCheckpoint() || k.Lie.Octets != nil || k.Lie.Log != nil || k.Lie.Serve != nil || k.Lie.Publish != nil {
 			continue // found in other ways
 		}
 		dir := t.TempDir()
@@ -105,6 +105,26 @@ func TestRulesHoldAcrossRounds(t *testing.T) {
 		if broken != tt.broken || r.Verified != 26 {
 			t.Errorf("without %s: %+v", tt.name, r)
 		}
+	}
+}
+
+// TestAnEntryDatedBackIsAlertedOf signs an entry as of a time at which the log had
+// signed that it is not there.
+func TestAnEntryDatedBackIsAlertedOf(t *testing.T) {
+	s := stage.New(t, 1)
+	now, dir := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC), t.TempDir()
+	if r := judged(t, s, zoo.Honest(t, s.Indexer, now, zoo.Lie{}), dir, now, nil); !r.OK() {
+		t.Fatalf("before it: %+v", r)
+	}
+	script := zoo.Course(s.Indexer, now.Add(-time.Hour))
+	for i := range 2 {
+		script.Batch(zoo.Grant{Series: "a", Name: "a3", Life: 1000 * time.Hour}, 1, zoo.Part{Decision: translog.Update, Pages: 1})
+		now = now.Add(time.Minute)
+		r := judged(t, s, zoo.New(t, s.Indexer, script.Drafts, zoo.Sizes(), now, zoo.Lie{}), dir, now, nil)
+		if r.Verified != uint64(26+i) || len(r.Violations) != 1 || !strings.Contains(r.Violations[0].Detail, "breaks the rule time") {
+			t.Errorf("round %d: %d entries, %+v", i+2, r.Verified, r.Violations)
+		}
+		script.Now = now.Add(30 * time.Second) // what comes next tells its time
 	}
 }
 

@@ -45,6 +45,7 @@ type state struct {
 	Begun     envelope.Time `json:"begun"`               // when following began
 	Succeeded envelope.Time `json:"succeeded,omitzero"`  // the last round that found all well
 	Issued    envelope.Time `json:"issued,omitzero"`     // of the newest checkpoint
+	Signed    envelope.Time `json:"signed,omitzero"`     // of the newest one that covers just what is verified
 	Witnessed envelope.Time `json:"witnessed,omitzero"`  // when the quorum was last met
 	AheadAt   envelope.Time `json:"ahead_at,omitzero"`   // since when AheadSize is owed
 	AheadSize uint64        `json:"ahead_size,omitzero"` // shown to others, and not published here

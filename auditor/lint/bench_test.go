@@ -60,11 +60,11 @@ func benchLog(b *testing.B, s *stage.Stage, n int) *zoo.Log {
 	for i := range 100 {
 		g := zoo.Grant{Series: string(rune('A' + i)), Name: string(rune('A' + i)), Life: 1 << 60}
 		script.Journal(g, 7)
-		script.Batch(g, 1, zoo.Part{Decision: translog.Include, Pages: 10})
+		script.Batch(g, 10, zoo.Part{Decision: translog.Include, Pages: 10})
 		all = append(all, g)
 	}
 	for i := 0; len(script.Drafts) < n; i++ {
-		script.Batch(all[i%len(all)], 1, zoo.Part{Decision: translog.Update, Pages: 3})
+		script.Batch(all[i%len(all)], 3, zoo.Part{Decision: translog.Update, Pages: 3})
 	}
 	return zoo.New(b, s.Indexer, script.Drafts, []uint64{0, 0}, now, zoo.Lie{})
 }

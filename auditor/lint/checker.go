@@ -27,6 +27,10 @@ type Checker struct {
 	Issued      envelope.Time                `json:"issued_at,omitzero"` // of the last entry
 	Epoch       uint64                       `json:"epoch,omitzero"`
 
+	// Signed, if it is set, is when a checkpoint was issued that covers none of the
+	// entries to come. It is not written with the rest.
+	Signed envelope.Time `json:"-"`
+
 	byRef map[envelope.Hash][]*collection
 	broke func(index uint64, rule Rule, format string, args ...any)
 }
@@ -55,8 +59,11 @@ type stop struct {
 type collection struct {
 	// Open: what was there before its first entry is not known. Shared: it has
 	// another subject too, under which it may move.
+	// Free: all of it was deleted after a revocation, so that it is held under no
+	// grant.
 	Open    bool   `json:"open,omitzero"`
 	Shared  bool   `json:"shared,omitzero"`
+	Free    bool   `json:"free,omitzero"`
 	Known   bool   `json:"known,omitzero"` // where it stands
 	Epoch   uint64 `json:"epoch"`
 	Through uint64 `json:"through"`
@@ -78,7 +85,8 @@ type batch struct {
 	Index uint64        `json:"index"` // of its last entry
 	Rank  int           `json:"rank"`
 	From  uint64        `json:"from"`
-	Ask   uint64        `json:"ask,omitzero"` // the request that it answers
+	Pages uint64        `json:"pages,omitzero"` // of its entries so far
+	Ask   uint64        `json:"ask,omitzero"`   // the request that it answers
 	State envelope.Hash `json:"state"`
 	Grant envelope.Hash `json:"grant"`
 }
@@ -95,6 +103,9 @@ func (c *Checker) Take(o *envelope.Object, e *translog.Entry) {
 		c.broke(index, Time, "issued at %s, the entry before it at %s", issued, c.Issued)
 	} else {
 		c.Issued = issued
+	}
+	if o.IssuedAt.Before(c.Signed.Add(-envelope.Skew)) {
+		c.broke(index, Time, "issued at %s, and a checkpoint without it at %s", envelope.At(o.IssuedAt), c.Signed)
 	}
 	if o.Epoch < c.Epoch {
 		c.broke(index, KeyEpoch, "epoch %d, the entry before it has %d", o.Epoch, c.Epoch)
@@ -115,6 +126,7 @@ func (c *Checker) Take(o *envelope.Object, e *translog.Entry) {
 		c.pages(index, e, &s.Count)
 	}
 	c.revocation(index, e, g, s)
+	c.release(e, g, s)
 }
 
 // share remembers who bears the name of a collection. A renewed grant may show,
@@ -209,9 +221,20 @@ func (c *Checker) bind(index uint64, e *translog.Entry, s *collection) {
 		return
 	}
 	if old := c.Grants[s.Grant]; old != nil {
+		if !e.BatchID.IsZero() && e.JournalEpoch == s.Epoch && !s.Free && !s.Open && !s.Shared {
+			c.broke(index, Rebind, "a batch under grant %s, of a collection that grant %s holds and no rebind took over", e.GrantID, s.Grant)
+		}
 		old.Left = index + 1
 	}
-	s.Grant = e.GrantID
+	s.Grant, s.Free = e.GrantID, false
+}
+
+// release follows whether a deletion leaves a collection that no grant holds. It
+// stands under the newest grant, which need not be the one that holds it.
+func (c *Checker) release(e *translog.Entry, g *grantSeen, s *collection) {
+	if e.Status == translog.Revoked && (e.GrantID != s.Grant || g.Scope.IsZero() || g.Scope == e.ScopeHash) {
+		s.Free = true
+	}
 }
 
 // revocation follows what was revoked under a grant.

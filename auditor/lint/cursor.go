@@ -46,8 +46,17 @@ func (c *Checker) cursor(index uint64, e *translog.Entry, s *collection) {
 	}
 	s.Known, s.Epoch, s.Through = true, e.JournalEpoch, e.Through
 	if !e.BatchID.IsZero() {
-		s.Batch = batch{ID: e.BatchID, Index: index, Rank: rank(e.Decision), From: e.From, Ask: e.Request, State: e.State, Grant: e.GrantID}
+		s.Batch = batch{Pages: e.Objects.Count, ID: e.BatchID, Index: index, Rank: rank(e.Decision), From: e.From, Ask: e.Request, State: e.State, Grant: e.GrantID}
 		s.Recent = lastOf(append(s.Recent, e.BatchID), maxRecent)
+		c.revisions(index, e, &s.Batch)
+	}
+}
+
+// revisions judges how many pages a batch decides upon: each was offered at a
+// revision of its own.
+func (c *Checker) revisions(index uint64, e *translog.Entry, b *batch) {
+	if e.Request == 0 && e.From <= e.Through && b.Pages > e.Through-e.From {
+		c.broke(index, Batch, "batch %s decides upon %d pages, in %d revisions", e.BatchID, b.Pages, e.Through-e.From)
 	}
 }
 
@@ -98,6 +107,8 @@ func (c *Checker) sameBatch(index uint64, e *translog.Entry, s *collection) {
 		c.broke(index, Batch, "batch %s has a second %s/%s, or its decisions in another order", e.BatchID, e.Decision, e.Status)
 	}
 	b.Index, b.Rank = index, rank(e.Decision)
+	b.Pages += min(e.Objects.Count, envelope.MaxInteger) // of at most four entries
+	c.revisions(index, e, b)
 }
 
 // lastOf is the last n of s.

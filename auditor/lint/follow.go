@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -26,11 +27,7 @@ func (c *Checker) Judge(o *envelope.Object, e *translog.Entry, now time.Time) []
 	if o.IssuedAt.After(now.Add(envelope.Skew)) {
 		c.broke(o.Sequence, Future, "it was issued at %s, and it is %s", envelope.At(o.IssuedAt), envelope.At(now))
 	}
-	f := members(e)
-	if f == nil {
-		f = set(e)
-	}
-	if f != nil {
+	if f := cmp.Or(members(e), lasting(o), set(e)); f != nil {
 		c.broke(o.Sequence, Rule(f.Rule), "%v", f.Err)
 	}
 	c.Take(o, e)

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -22,7 +23,7 @@ type opener struct {
 // further, and so one lie is not found as many.
 func (p *opener) open(raw []byte, index uint64) (*envelope.Object, *translog.Entry, error) {
 	e := new(translog.Entry)
-	o, err := envelope.Authenticate(raw, e, envelope.Verifier{Keys: p.card, Type: envelope.Entry, Threshold: 1})
+	o, err := envelope.AuthenticateInPlace(raw, e, envelope.Verifier{Keys: p.card, Type: envelope.Entry, Threshold: 1})
 	if err != nil {
 		return p.reopen(raw, index, err)
 	}
@@ -97,9 +98,18 @@ func members(e *translog.Entry) *fsck.Flaw {
 	return nil
 }
 
+// lasting refuses an entry that counts for some time only: what a log decided
+// stays decided.
+func lasting(o *envelope.Object) *fsck.Flaw {
+	if o.NotBefore.IsZero() && o.ExpiresAt.IsZero() {
+		return nil
+	}
+	return broken(Form, "it begins to count, or ceases to, at a time of its own")
+}
+
 // place judges what an authentic entry says of itself.
 func (p *opener) place(o *envelope.Object, e *translog.Entry, index uint64) *fsck.Flaw {
-	if f := members(e); f != nil {
+	if f := cmp.Or(members(e), lasting(o)); f != nil {
 		return f
 	}
 	switch {
@@ -115,9 +125,12 @@ func (p *opener) place(o *envelope.Object, e *translog.Entry, index uint64) *fsc
 	return set(e)
 }
 
+// noPages is the root of a set that names no page.
+var noPages = translog.SetOf(nil).Root
+
 // set compares count and root of the pages with what the status promises.
 func set(e *translog.Entry) *fsck.Flaw {
-	n, named := e.Objects.Count, e.Objects.Root != translog.SetOf(nil).Root
+	n, named := e.Objects.Count, e.Objects.Root != noPages
 	switch e.Status {
 	case translog.Accepted, translog.Removed, translog.Refused, translog.Retention:
 		if n == 0 || !named {

@@ -38,13 +38,13 @@ func cut(t *testing.T, s *stage.Stage, script *zoo.Script, n int) *zoo.Log {
 			sizes = append(sizes, size)
 		}
 	}
-	return zoo.New(t, s.Indexer, script.Drafts[:n], append(sizes, uint64(n)), now, zoo.Lie{})
+	return zoo.New(t, s.Indexer, script.Drafts[:n], append(sizes, uint64(n)), script.Drafts[n-1].IssuedAt, zoo.Lie{})
 }
 
 // resumed are the options of a lint that asks for few checkpoints.
 func resumed(s *stage.Stage, dir string) lint.Options {
 	o := options(s.Indexer)
-	o.State, o.Ask = dir, 40
+	o.State, o.Ask, o.MaxAge = dir, 40, 10000*time.Hour
 	return o
 }
 
@@ -200,5 +200,27 @@ func TestViolationsAreBounded(t *testing.T) {
 	o.Limit = 7
 	if r := judge(t, cut(t, s, script, 300), o); len(r.Violations) != 7 || r.Found() != 300 {
 		t.Errorf("%d listed, %d found", len(r.Violations), r.Found())
+	}
+}
+
+// TestAnEntryDatedBackBetweenRunsIsFound has a log sign nothing but refreshes for
+// five hours, and then an entry as of their beginning. Who saw a refresh knows
+// better; who did not cannot tell.
+func TestAnEntryDatedBackBetweenRunsIsFound(t *testing.T) {
+	s := stage.New(t, 1)
+	script, g := long(s, 300)
+	o := resumed(s, t.TempDir())
+	quiet := script.Drafts[299].IssuedAt.Add(5 * time.Hour)
+	if r := judge(t, zoo.New(t, s.Indexer, script.Drafts, []uint64{0, 300}, quiet, zoo.Lie{}), o); !r.OK() {
+		t.Fatalf("before it:\n%s", r)
+	}
+	script.Batch(g, 1, zoo.Part{Decision: translog.Update, Pages: 1})
+	l := zoo.New(t, s.Indexer, script.Drafts, []uint64{0, 300, 301}, quiet.Add(time.Hour), zoo.Lie{})
+	if r := judge(t, l, o); len(r.Violations) != 1 || r.Violations[0].Index != 300 || r.Violations[0].Rule != lint.Time {
+		t.Errorf("by who saw a refresh:\n%s", r)
+	}
+	o.State = ""
+	if r := judge(t, l, o); !r.OK() {
+		t.Errorf("by who did not:\n%s", r)
 	}
 }

@@ -28,6 +28,7 @@ const (
 	Terms       Rule = "terms"        // the terms of one grant do not change
 	Expired     Rule = "expired"      // nothing is accepted under a grant from the second of its end on
 	Superseded  Rule = "superseded"   // nothing is accepted under a grant after a newer one took over
+	Rebind      Rule = "rebind"       // a grant takes a collection over by a rebind, or in a new journal epoch
 	Revoked     Rule = "revoked"      // nothing is accepted under a grant after all of it was revoked
 	Unrevoked   Rule = "unrevoked"    // a deletion after a revocation comes behind its acknowledgement
 	RevokeTwice Rule = "revoke-twice" // a revocation is acknowledged once, and its deletion once

@@ -67,6 +67,34 @@ func TestAGrantEndsWithItsLastSecond(t *testing.T) {
 	}
 }
 
+// TestWhatWasDeletedIsHeldByNoGrant has another grant go on in the same journal
+// epoch: without a rebind only after a revocation that left nothing.
+func TestWhatWasDeletedIsHeldByNoGrant(t *testing.T) {
+	s := stage.New(t, 1)
+	first, second := zoo.Grant{Series: "a", Name: "a1", Life: 1000 * time.Hour}, zoo.Grant{Series: "a", Name: "a2", Life: 1000 * time.Hour}
+	for _, tt := range []struct {
+		name   string
+		gone   func(*zoo.Script)
+		broken bool
+	}{
+		{"all of it was deleted", func(s *zoo.Script) { s.Stop(first, "r", "", 3); s.Delete(first, "r", "", 3) }, false},
+		{"all of it was deleted, as the newer grant says", func(s *zoo.Script) { s.Stop(second, "r", "", 3); s.Delete(second, "r", "", 3) }, false},
+		{"a part of it was deleted", func(s *zoo.Script) { s.Stop(first, "r", "a part", 3); s.Delete(first, "r", "a part", 3) }, true},
+		{"all of it was stopped", func(s *zoo.Script) { s.Stop(first, "r", "", 3) }, true},
+		{"nothing was", func(*zoo.Script) {}, true},
+	} {
+		script := zoo.NewScript(s.Indexer, now.Add(-time.Hour))
+		script.Journal(first, 7)
+		script.Batch(first, 3, zoo.Part{Decision: translog.Include, Pages: 3})
+		tt.gone(script)
+		script.Batch(second, 1, zoo.Part{Decision: translog.Include, Pages: 1})
+		r := judge(t, zoo.New(t, s.Indexer, script.Drafts, []uint64{0, 0}, now, zoo.Lie{}), options(s.Indexer))
+		if broken := len(r.Violations) == 1 && r.Violations[0].Rule == lint.Rebind; broken != tt.broken || !broken && !r.OK() {
+			t.Errorf("%s:\n%s", tt.name, r)
+		}
+	}
+}
+
 // TestEachDishonestLogIsFound serves one log for each kind of lie.
 func TestEachDishonestLogIsFound(t *testing.T) {
 	s, stranger := stage.New(t, 1), stage.New(t, 2).Indexer

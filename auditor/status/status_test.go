@@ -213,18 +213,20 @@ func TestAStatusGoesOnWhereItStopped(t *testing.T) {
 	g, other := zoo.Grant{Series: "a", Name: "a1", Life: 1000 * time.Hour}, zoo.Grant{Series: "b", Name: "b1", Life: 1000 * time.Hour}
 	for i, one := range []zoo.Grant{g, other} {
 		script.Journal(one, uint64(7+i))
-		script.Batch(one, 1, zoo.Part{Decision: translog.Include, Pages: 3})
+		script.Batch(one, 3, zoo.Part{Decision: translog.Include, Pages: 3})
 	}
 	for i := 0; len(script.Drafts) < 700; i++ {
-		script.Batch([]zoo.Grant{g, other}[i%2], 1, zoo.Part{Decision: translog.Update, Pages: 1 + i%3})
+		script.Batch([]zoo.Grant{g, other}[i%2], uint64(1+i%3), zoo.Part{Decision: translog.Update, Pages: 1 + i%3})
 	}
 	make := func(n int) *zoo.Log {
-		return zoo.New(t, s.Indexer, script.Drafts[:n], []uint64{0, 300, uint64(n)}[:1+n/300], now, zoo.Lie{})
+		return zoo.New(t, s.Indexer, script.Drafts[:n], []uint64{0, 300, uint64(n)}[:1+n/300], script.Drafts[n-1].IssuedAt, zoo.Lie{})
 	}
 	dir := t.TempDir()
-	keep := func(o *status.Options) { o.State = dir }
-	of(t, s, make(300), "a1", keep)
-	got, want := of(t, s, make(700), "a1", keep), of(t, s, make(700), "a1", nil)
+	at := func(n int, state string) func(*status.Options) { // when there were n entries
+		return func(o *status.Options) { o.State, o.Now = state, script.Drafts[n-1].IssuedAt }
+	}
+	of(t, s, make(300), "a1", at(300, dir))
+	got, want := of(t, s, make(700), "a1", at(700, dir)), of(t, s, make(700), "a1", at(700, ""))
 	if got.ResumedAt != 256 || want.ResumedAt != 0 {
 		t.Errorf("it goes on at %d, and anew at %d", got.ResumedAt, want.ResumedAt)
 	}
@@ -232,12 +234,12 @@ func TestAStatusGoesOnWhereItStopped(t *testing.T) {
 	if !reflect.DeepEqual(got, want) || !got.OK() || len(got.Events) < 300 {
 		t.Errorf("with a state:\n%s\nwithout:\n%s", got, want)
 	}
-	if r := of(t, s, make(700), "b1", keep); !r.OK() || r.Entries != 350 || r.ResumedAt != 0 {
+	if r := of(t, s, make(700), "b1", at(700, dir)); !r.OK() || r.Entries != 350 || r.ResumedAt != 0 {
 		t.Errorf("a second grant in the same folder: %s", r)
 	}
 	lie := zoo.Lie{Drafts: func(all []zoo.Draft) []zoo.Draft { all[3].Purposes = []string{"ai.train"}; return all }}
-	forked := zoo.New(t, s.Indexer, script.Drafts[:700], []uint64{0, 700}, now, lie)
-	if r := of(t, s, forked, "a1", keep); r.OK() {
+	forked := zoo.New(t, s.Indexer, script.Drafts[:700], []uint64{0, 700}, script.Drafts[699].IssuedAt, lie)
+	if r := of(t, s, forked, "a1", at(700, dir)); r.OK() {
 		t.Error("a history that was changed is not found")
 	}
 }
@@ -251,7 +253,7 @@ func TestALongHistoryIsCutIntoAFewSpans(t *testing.T) {
 		pages := uint64(0)
 		for range 40 {
 			script.Now = now.Add(-age).Add(age / 40 * time.Duration(len(script.Drafts))).Truncate(time.Second)
-			script.Batch(g, 1, zoo.Part{Decision: translog.Include, Pages: 2})
+			script.Batch(g, 2, zoo.Part{Decision: translog.Include, Pages: 2})
 			pages += 2
 		}
 		r := of(t, s, zoo.New(t, s.Indexer, script.Drafts, []uint64{0, 40}, now, zoo.Lie{}), "a1", nil)

@@ -3,6 +3,7 @@ package zoo
 import (
 	"bytes"
 	"slices"
+	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/auditor/lint"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
@@ -85,6 +86,8 @@ func oneEntry(stranger *identity.Local) []Kind {
 		edit("a set with neither batch_id nor a status that allows it", lint.BatchID, aUpdate, func(d *Draft) { d.BatchID = envelope.Hash{} }),
 		edit("a batch_id where nothing was offered", lint.BatchID, aRebound, func(d *Draft) { d.BatchID = Hash("made up") }),
 		edit("an acknowledgement of no revocation", lint.RevocationID, bStop, func(d *Draft) { d.RevocationID = envelope.Hash{} }),
+		edit("an entry that expires", lint.Form, aUpdate, func(d *Draft) { d.ExpiresAt = d.IssuedAt.Add(life) }),
+		edit("an entry that counts later", lint.Form, aUpdate, func(d *Draft) { d.NotBefore = d.IssuedAt.Add(time.Minute) }),
 		edit("an empty set with a root", lint.Set, aUpdate, func(d *Draft) { d.Objects.Count = 0 }),
 		edit("a full set without a root", lint.Set, aUpdate, func(d *Draft) { d.Objects = Counted(2) }),
 		edit("an expiry that claims single pages", lint.Set, cExpired, func(d *Draft) { d.Objects = Named(3) }),
@@ -122,11 +125,26 @@ func ofConsent() []Kind {
 		also("a refusal after revoke-ack, as if there were consent to refuse", lint.Revoked, func(s *Script) { s.Batch(g.B1, 1, Part{translog.Exclude, 1}) }),
 		also("a rebind to a grant all of which was revoked", lint.Revoked, func(s *Script) { s.Rebind(g.B1, 0, 0) }),
 		also("a batch under a grant that another took over from", lint.Superseded, func(s *Script) { s.Batch(g.A1, 1, Part{translog.Include, 1}) }),
+		also("a batch under a new grant that took nothing over", lint.Rebind, func(s *Script) { s.Batch(Grant{"a", "a4", life}, 1, Part{translog.Include, 1}) }),
+		{"entries dated back before a checkpoint without them", lint.Time, dated(-30 * time.Minute)},
 		{"a deletion after a revocation that was never acknowledged", lint.Unrevoked, Lie{Drafts: func(all []Draft) []Draft {
 			return renumber(slices.Delete(all, bStop, bStop+1))
 		}}},
 		also("a revocation acknowledged twice", lint.RevokeTwice, func(s *Script) { s.Stop(g.B1, "of all", "", 0) }),
 		also("a deletion acknowledged twice", lint.RevokeTwice, func(s *Script) { s.Delete(g.B1, "of all", "", 0) }),
+	}
+}
+
+// dated has the last three entries, which no checkpoint of the course but the
+// newest covers, come long after the one before, and be dated as if they had not.
+func dated(by time.Duration) Lie {
+	return Lie{
+		Publish: func([]uint64) []uint64 { return []uint64{0, 2, 5, 9, 14, eSecond, 25} },
+		Checkpoint: func(n uint64, h *envelope.Header, _ *translog.Checkpoint) {
+			if n >= eSecond {
+				h.IssuedAt = h.IssuedAt.Add(-by)
+			}
+		},
 	}
 }
 
@@ -157,6 +175,8 @@ func ofBatches() []Kind {
 		}),
 		edit("one batch that leads to two states", lint.Batch, aRemoved, func(d *Draft) { d.State = Hash("another") }),
 		edit("a decision twice in one batch", lint.Batch, aRemoved, func(d *Draft) { d.Decision, d.Status = translog.Update, translog.Accepted }),
+		edit("a batch of more pages than revisions", lint.Batch, aThird, func(d *Draft) { d.Decision, d.Objects = translog.Include, Named(2) }),
+		edit("a batch whose decisions are over more pages than it has revisions", lint.Batch, aRefused, func(d *Draft) { d.Objects = Named(2) }),
 		edit("a cursor that jumps", lint.Cursor, aThird, func(d *Draft) { d.From, d.Through = d.From+1, d.Through+1 }),
 		edit("a cursor that goes back", lint.Cursor, aThird, func(d *Draft) { d.From-- }),
 		edit("a cursor that moves outside batches", lint.Cursor, aRebound, func(d *Draft) { d.From, d.Through = d.From+1, d.Through+1 }),

@@ -101,6 +101,8 @@ func ofCheckpoints() []Kind {
 			c.Continues = &translog.Continues{Origin: "log.search.example/0", Root: Hash("its end"), Size: 5}
 		}),
 		checkpoint("a checkpoint older than the one before it", lint.CheckpointTime, 9, func(h header, _ body) { h.IssuedAt = h.IssuedAt.Add(-30 * time.Minute) }),
+		checkpoint("a checkpoint older than the entries that it covers", lint.CheckpointTime, 2, func(h header, _ body) { h.IssuedAt = h.IssuedAt.Add(-4 * time.Minute) }),
+		checkpoint("a checkpoint that expires", lint.CheckpointForm, 9, func(h header, _ body) { h.ExpiresAt = h.IssuedAt.Add(life) }),
 		refresh("a refresh older than what it refreshes", lint.CheckpointTime, func(h header, _ body) { h.IssuedAt = h.IssuedAt.Add(-90 * time.Minute) }),
 		refresh("a checkpoint to come", lint.Future, func(h header, _ body) { h.IssuedAt = h.IssuedAt.Add(life) }),
 		{"a frozen checkpoint", lint.Frozen, Lie{

@@ -1,8 +1,12 @@
 package zoo
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -58,17 +62,13 @@ func New(t testing.TB, indexer *identity.Local, drafts []Draft, sizes []uint64, 
 	if lie.Drafts != nil {
 		drafts = lie.Drafts(drafts)
 	}
+	l.Entries = signAll(t, indexer, drafts)
 	var issued []time.Time
 	for i, d := range drafts {
-		signer := d.Signer
-		if signer == nil {
-			signer = indexer.Envelope
-		}
-		raw := sign(t, d.Header, &d.Entry, signer).Raw
 		if lie.Octets != nil {
-			raw = lie.Octets(i, raw)
+			l.Entries[i] = lie.Octets(i, l.Entries[i])
 		}
-		l.Entries, issued = append(l.Entries, raw), append(issued, d.IssuedAt)
+		issued = append(issued, d.IssuedAt)
 	}
 	if lie.Log != nil {
 		l.Entries = lie.Log(l.Entries)
@@ -81,7 +81,7 @@ func New(t testing.TB, indexer *identity.Local, drafts []Draft, sizes []uint64, 
 	}
 	var all []*envelope.Object
 	for _, n := range sizes {
-		at := now.Add(-1000 * time.Hour)
+		at := issued[0].Add(-time.Minute)
 		if n > 0 {
 			at = issued[min(n, uint64(len(issued)))-1]
 		}
@@ -151,19 +151,45 @@ func (l *Log) checkpoint(n uint64, at time.Time, previous envelope.Hash, change 
 		Type: envelope.Checkpoint, Authority: l.Indexer.Name().Authority(), Subject: l.Indexer.Name(), Epoch: 1, Sequence: n, IssuedAt: at,
 	}
 	change(&h, &c)
-	return sign(l.t, h, &c, l.Indexer.Envelope)
+	o, err := sign(h, &c, l.Indexer.Envelope)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return o
+}
+
+// signAll signs the drafts on all cores: there may be a million.
+func signAll(t testing.TB, indexer *identity.Local, drafts []Draft) [][]byte {
+	t.Helper()
+	raw, errs := make([][]byte, len(drafts)), make([]error, runtime.GOMAXPROCS(0))
+	var all sync.WaitGroup
+	for w := range errs {
+		all.Go(func() {
+			for i := w; i < len(drafts) && errs[w] == nil; i += len(errs) {
+				d := &drafts[i]
+				o, err := sign(d.Header, &d.Entry, cmp.Or(d.Signer, indexer.Envelope))
+				if errs[w] = err; err == nil {
+					raw[i] = o.Raw
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }
 
 // sign signs any body, also one that its own type would refuse.
-func sign(t testing.TB, h envelope.Header, body any, by *envelope.Signer) *envelope.Object {
-	t.Helper()
+func sign(h envelope.Header, body any, by *envelope.Signer) (*envelope.Object, error) {
 	b, err := envelope.Canonical(body)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	o, err := envelope.Sign(h, jsontext.Value(b), by)
 	if err != nil {
-		t.Fatal(fmt.Errorf("%s %d: %w", h.Type, h.Sequence, err))
+		return nil, fmt.Errorf("%s %d: %w", h.Type, h.Sequence, err)
 	}
-	return o
+	return o, nil
 }

@@ -22,6 +22,7 @@ func (l *Log) Handler() http.Handler {
 			http.NotFound(w, r)
 			return
 		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 		w.Write(body)
 	})
 }

@@ -291,7 +291,7 @@ func TestAcknowledgementIsGivenOnceItIsDurable(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
-		a, err := x.wireAcknowledgements(id)
+		a, err := x.wireAcknowledgements(id, 0)
 		if err != nil || len(a.Acknowledged) != 1 || a.Pending != 1 {
 			t.Errorf("given before it is durable: %v, %v", a, err)
 		}

@@ -68,6 +68,9 @@ type Config struct {
 	// Frozen opens an indexer whose log is frozen, to be read: it accepts no
 	// session, and takes nothing in.
 	Frozen bool
+	// ReadOnly opens an indexer to be looked at: its log signs nothing, and none of
+	// its work is taken up. It accepts no session.
+	ReadOnly bool
 	// TrustStore opens a store that was restored from a backup, beside which
 	// there is no high-water mark. Set it once, and only if nothing newer than
 	// the backup was ever shown to anybody: see translog.Config.
@@ -186,7 +189,7 @@ func Open(c Config) (_ *Indexer, err error) {
 		x.decoder.Close()
 		return nil, err
 	}
-	if x.frozen == nil {
+	if !x.reads() {
 		x.tender.start(x)
 	}
 	return x, nil
@@ -202,7 +205,7 @@ func (x *Indexer) openStore() (err error) {
 		x.segment.Store(last)
 		err = x.openLog()
 	}
-	if err == nil && x.frozen == nil {
+	if err == nil && !x.reads() {
 		x.feed.id, err = openFeed(x.store, x.cfg.TrustStore)
 	}
 	if err != nil {
@@ -210,6 +213,9 @@ func (x *Indexer) openStore() (err error) {
 	}
 	return nil
 }
+
+// reads reports whether the indexer is only read.
+func (x *Indexer) reads() bool { return x.frozen != nil || x.cfg.ReadOnly }
 
 // lastSegment is the highest number of a stored segment or file. Numbers are
 // unique over all series, so that one that was drawn and never committed is

@@ -192,7 +192,7 @@ func TestRevocationIsRefused(t *testing.T) {
 		{"octets", []byte("{}"), grants.ErrMalformed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a := must[*oiv1.Acknowledgements](t)(r.x.answerRevocation(t.Context(), tt.raw, ""))
+			a := must[*oiv1.Acknowledgements](t)(r.x.answerRevocation(t.Context(), &oiv1.SignedObject{Object: tt.raw}, ""))
 			if a.Refused.GetReason() != string(tt.want) {
 				t.Errorf("refused for %q (%s), want %q", a.Refused.GetReason(), a.Refused.GetDetail(), tt.want)
 			}
@@ -206,6 +206,44 @@ func TestRevocationIsRefused(t *testing.T) {
 	}
 	if err := r.readable(s, urls(site, 1)[0]); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAcknowledgementsLeadOnFromWhatWasSeen asks as one who saw the log before the
+// revocation, as one who saw it later, and as one whose log it is not.
+func TestAcknowledgementsLeadOnFromWhatWasSeen(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s, _ := r.example().held(3)
+	early := r.x.tlog.Released().Tree
+	rev := s.p.revocation(s.pair.Grant.Revoke(grants.DispositionDelete))
+	s.p.settled(rev)
+	late := r.x.tlog.Released().Tree
+	if early.Size == 0 || late.Size < early.Size+2 {
+		t.Fatalf("the log had %d entries, and has %d", early.Size, late.Size)
+	}
+	for _, seen := range []translog.Tree{early, late} {
+		for _, one := range must[*oiv1.Acknowledgements](t)(r.x.wireAcknowledgements(rev.Object.ID, seen.Size)).Acknowledged {
+			own := must[translog.Tree](t)(translog.OpenNote(one.Note, r.card.Log.VKey))
+			var path [][32]byte
+			for _, h := range one.Consistency {
+				path = append(path, [32]byte(h))
+			}
+			a, b := own, seen
+			if a.Size > b.Size {
+				a, b = b, a
+			}
+			if err := translog.VerifyConsistency(a.Size, b.Size, path, a.Root, b.Root); err != nil {
+				t.Errorf("from %d to %d: %v", a.Size, b.Size, err)
+			}
+		}
+	}
+	for _, seen := range []uint64{0, late.Size + 1, 1 << 63} {
+		for _, one := range must[*oiv1.Acknowledgements](t)(r.x.wireAcknowledgements(rev.Object.ID, seen)).Acknowledged {
+			if len(one.Consistency) != 0 {
+				t.Errorf("a proof from a tree of %d entries", seen)
+			}
+		}
 	}
 }
 

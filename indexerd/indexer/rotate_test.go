@@ -395,3 +395,32 @@ func TestFreezingIsForOneProcessAtATime(t *testing.T) {
 	}
 	r.open()
 }
+
+// TestAnIndexerThatIsLookedAtDoesNothing lets a grant end while nothing runs: who
+// looks at the store finds it as it was left, and leaves it so.
+func TestAnIndexerThatIsLookedAtDoesNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s, c := r.example().held(2)
+	c.close()
+	before := must[Status](t)(r.x.Status())
+	r.close()
+	r.clock.Store(s.pair.Grant.Object.ExpiresAt.Add(time.Hour).Unix())
+	look := r.config()
+	look.ReadOnly = true
+	for range 2 {
+		x := must[*Indexer](t)(Open(look))
+		got := must[Status](t)(x.Status())
+		if got.TreeSize != before.TreeSize || got.Root != before.Root || got.Pages != 2 {
+			t.Errorf("%d entries and %d pages, want %d and 2", got.TreeSize, got.Pages, before.TreeSize)
+		}
+		if err := x.tlog.Commit(t.Context(), &lookup{}); !errors.Is(err, translog.ErrReadOnly) {
+			t.Errorf("Commit = %v", err)
+		}
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	r.open()
+	r.eventually("the end of the grant is logged", func() bool { return r.x.tlog.Released().Tree.Size > before.TreeSize })
+}

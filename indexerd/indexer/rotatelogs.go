@@ -13,7 +13,7 @@ import (
 // openLog opens the log that the card names, and those that have ended.
 func (x *Indexer) openLog() (err error) {
 	c := logConfig(x.cfg, x.store, x.local)
-	c.ReadOnly, c.Logger = x.frozen != nil, x.log
+	c.ReadOnly, c.Logger = x.reads(), x.log
 	if x.tlog, err = translog.Open(c); err != nil {
 		return err
 	}

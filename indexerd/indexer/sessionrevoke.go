@@ -38,16 +38,17 @@ func (s *service) Revoke(ctx context.Context, f *oiv1.SignedObject) (*oiv1.Ackno
 	if err := s.x.call(ctx, who.Card.Identity); err != nil {
 		return nil, toStatus(err)
 	}
-	a, err := s.x.answerRevocation(ctx, f.GetObject(), "")
+	a, err := s.x.answerRevocation(ctx, f, "")
 	return a, toStatus(err)
 }
 
 // answerRevocation takes a revocation in and answers it, also with a refusal.
 // An error is a fault of our own.
-func (x *Indexer) answerRevocation(ctx context.Context, raw []byte, peer envelope.Name) (*oiv1.Acknowledgements, error) {
+func (x *Indexer) answerRevocation(ctx context.Context, f *oiv1.SignedObject, peer envelope.Name) (*oiv1.Acknowledgements, error) {
+	raw := f.GetObject()
 	rev, err := x.revoke(ctx, raw, peer)
 	if err == nil {
-		return x.wireAcknowledgements(rev.Object.ID)
+		return x.wireAcknowledgements(rev.Object.ID, f.GetSeen())
 	}
 	r, ok := asRefusal(err)
 	if !ok || exhausted(err) != nil { // not refused: it has to come again
@@ -61,8 +62,9 @@ func (x *Indexer) answerRevocation(ctx context.Context, raw []byte, peer envelop
 	return a, nil
 }
 
-// wireAcknowledgements is all that is acknowledged of a revocation by now.
-func (x *Indexer) wireAcknowledgements(revocation envelope.Hash) (*oiv1.Acknowledgements, error) {
+// wireAcknowledgements is all that is acknowledged of a revocation by now, for a
+// publisher that has seen a tree of that size, or none.
+func (x *Indexer) wireAcknowledgements(revocation envelope.Hash, seen uint64) (*oiv1.Acknowledgements, error) {
 	given, pending, err := x.acknowledgements(revocation)
 	if err != nil {
 		return nil, err
@@ -73,13 +75,20 @@ func (x *Indexer) wireAcknowledgements(revocation envelope.Hash) (*oiv1.Acknowle
 		if err != nil {
 			return nil, fmt.Errorf("acknowledgement of revocation %s: %w", revocation, err)
 		}
-		path, err := log.Released().InclusionAt(a.Index, a.TreeSize)
+		view := log.Released()
+		path, err := view.InclusionAt(a.Index, a.TreeSize)
 		if err != nil {
 			return nil, fmt.Errorf("acknowledgement of revocation %s: %w", revocation, err)
 		}
+		var growth [][32]byte
+		if seen > 0 && seen <= view.Tree.Size { // beyond it, it was another log's or is for the session to find
+			if growth, err = view.ConsistencyAt(min(seen, a.TreeSize), max(seen, a.TreeSize)); err != nil {
+				return nil, fmt.Errorf("acknowledgement of revocation %s: %w", revocation, err)
+			}
+		}
 		w.Acknowledged = append(w.Acknowledged, &oiv1.Acknowledged{
 			Series: a.Series, Acknowledgement: a.Object, Entry: a.Entry, Inclusion: &oiv1.Path{Hashes: rawHashes(path)},
-			Checkpoint: a.Checkpoint, Note: a.Note,
+			Checkpoint: a.Checkpoint, Note: a.Note, Consistency: rawHashes(growth),
 		})
 	}
 	return w, nil
@@ -96,7 +105,7 @@ func (s *session) revocation(ctx context.Context, f *oiv1.SignedObject) error {
 	if err := s.x.call(ctx, s.peer.Card.Identity); err != nil {
 		return err
 	}
-	a, err := s.x.answerRevocation(ctx, f.GetObject(), s.peer.Card.Identity)
+	a, err := s.x.answerRevocation(ctx, f, s.peer.Card.Identity)
 	if err != nil {
 		return err
 	}
@@ -110,7 +119,7 @@ func (x *Indexer) tell(publisher envelope.Name, revocation envelope.Hash) {
 	if m == nil || !m.ready.Load() {
 		return
 	}
-	a, err := x.wireAcknowledgements(revocation)
+	a, err := x.wireAcknowledgements(revocation, 0) // the publisher asks again, and says what it has seen
 	if err != nil {
 		x.log.Error("acknowledgements", "revocation", revocation, "error", err)
 		return

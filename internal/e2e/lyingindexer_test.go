@@ -331,14 +331,14 @@ func (x *lied) standing(name envelope.Name) (line publisher.IndexerStatus, held 
 	defer pub.Close()
 	s, err := pub.Status()
 	pair.Check(x.t, err)
-	receipts, err := pub.Receipts()
+	receipts, err := pub.Receipts(0)
 	pair.Check(x.t, err)
 	for _, i := range s.Indexers {
 		if i.Identity == name {
 			line = i
 		}
 	}
-	for _, r := range receipts {
+	for _, r := range receipts.Receipts {
 		if r.Indexer == name {
 			held = append(held, r.Receipt)
 		}

@@ -227,7 +227,7 @@ func (c *crashRun) read(rng *rand.Rand, stop chan struct{}) {
 		case 0:
 			_, err = c.p.Status()
 		case 1:
-			_, err = c.p.Receipts()
+			_, err = c.p.Receipts(0)
 		case 2:
 			_, err = c.p.Evidence(fmt.Sprintf("https://example.com/doc/page-%d.html", rng.IntN(10)), "")
 		}
@@ -303,8 +303,8 @@ func (c *crashRun) agree() {
 		cur.JournalEpoch != 0 && !bytes.Equal(f.held.StateRoot, root[:]) {
 		c.t.Errorf("visit %d: the indexer stands at %d of %d, the cursor is %+v", c.next, f.held.Revision, f.held.JournalEpoch, cur)
 	}
-	if all, err := c.p.Receipts(); err != nil || len(all) != len(f.answered) {
-		c.t.Errorf("visit %d: %d receipts of %d (%v)", c.next, len(all), len(f.answered), err)
+	if all, err := c.p.Receipts(0); err != nil || len(all.Receipts) != len(f.answered) {
+		c.t.Errorf("visit %d: %d receipts of %d (%v)", c.next, len(all.Receipts), len(f.answered), err)
 	}
 	if p, err := (agreement{c.p.store, c.rel}).pending(c.p.store); p != nil || err != nil {
 		c.t.Errorf("visit %d: a batch is pending (%v)", c.next, err)

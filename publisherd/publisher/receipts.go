@@ -1,9 +1,11 @@
 package publisher
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"sort"
+	"iter"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 
@@ -95,25 +97,36 @@ func (p *Publisher) set(receipt envelope.Hash, n int) ([]translog.Op, [][32]byte
 	return ops, leaves, nil
 }
 
-// receipts yields the stored answers.
+// receiptRows yields the stored answers in the order of their receipts' ids, one in
+// memory at a time.
+func (p *Publisher) receiptRows() iter.Seq2[*storedAnswer, error] {
+	return func(yield func(*storedAnswer, error) bool) {
+		prefix := []byte{'R'}
+		for kv, err := range p.store.Scan(prefix, durable.PrefixEnd(prefix)) {
+			a := new(storedAnswer)
+			if err == nil {
+				if err = json.Unmarshal(kv.Value, a); err != nil {
+					err = fmt.Errorf("receipt row %x: %w", kv.Key, err)
+				}
+			}
+			if !yield(a, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// receipts is all of them by time.
 func (p *Publisher) receipts() ([]storedAnswer, error) {
 	var all []storedAnswer
-	prefix := []byte{'R'}
-	for kv, err := range p.store.Scan(prefix, durable.PrefixEnd(prefix)) {
+	for a, err := range p.receiptRows() {
 		if err != nil {
 			return nil, err
 		}
-		var a storedAnswer
-		if err := json.Unmarshal(kv.Value, &a); err != nil {
-			return nil, fmt.Errorf("receipt row %x: %w", kv.Key, err)
-		}
-		all = append(all, a)
+		all = append(all, *a)
 	}
-	sort.Slice(all, func(i, j int) bool {
-		if !all[i].IssuedAt.Equal(all[j].IssuedAt.Time) {
-			return all[i].IssuedAt.Before(all[j].IssuedAt.Time)
-		}
-		return all[i].TreeSize < all[j].TreeSize
+	slices.SortFunc(all, func(a, b storedAnswer) int {
+		return cmp.Or(a.IssuedAt.Compare(b.IssuedAt.Time), cmp.Compare(a.TreeSize, b.TreeSize))
 	})
 	return all, nil
 }
@@ -131,29 +144,52 @@ type ReceiptLine struct {
 	Entries    []translog.EntryRef `json:"entries"`
 }
 
-// Receipts lists the receipts by time.
-func (p *Publisher) Receipts() ([]ReceiptLine, error) {
-	all, err := p.receipts()
-	if err != nil {
-		return nil, err
-	}
-	lines := make([]ReceiptLine, 0, len(all))
-	for i := range all {
-		a := &all[i]
+// A ReceiptList is the newest receipts by time, and how many are older.
+type ReceiptList struct {
+	Receipts []ReceiptLine `json:"receipts"`
+	Older    int           `json:"older,omitzero"`
+}
+
+// Receipts lists the newest receipts, limit of them, or all if it is 0. At most
+// twice as many are in memory.
+func (p *Publisher) Receipts(limit int) (ReceiptList, error) {
+	list := ReceiptList{Receipts: []ReceiptLine{}}
+	names := make(map[string]string) // collections by series
+	for a, err := range p.receiptRows() {
+		if err != nil {
+			return list, err
+		}
 		body, _, err := receiptOf(a)
 		if err != nil {
-			return nil, err
+			return list, err
 		}
-		l := ReceiptLine{
-			Receipt: a.Receipt, Indexer: a.Indexer, Series: a.Series, GrantID: a.GrantID,
+		name, known := names[a.Series]
+		if !known {
+			if rel, err := readRelationship(p.dir, a.Series); err == nil {
+				name = rel.Collection
+			}
+			names[a.Series] = name
+		}
+		list.Receipts = append(list.Receipts, ReceiptLine{
+			Receipt: a.Receipt, Indexer: a.Indexer, Series: a.Series, GrantID: a.GrantID, Collection: name,
 			IssuedAt: a.IssuedAt, Through: a.Through, TreeSize: a.TreeSize, Entries: body.Entries,
+		})
+		if limit > 0 && len(list.Receipts) >= 2*limit {
+			list.cut(limit)
 		}
-		if rel, err := readRelationship(p.dir, a.Series); err == nil {
-			l.Collection = rel.Collection
-		}
-		lines = append(lines, l)
 	}
-	return lines, nil
+	list.cut(limit)
+	return list, nil
+}
+
+// cut leaves the newest lines, limit of them unless it is 0, by time.
+func (l *ReceiptList) cut(limit int) {
+	slices.SortFunc(l.Receipts, func(a, b ReceiptLine) int {
+		return cmp.Or(a.IssuedAt.Compare(b.IssuedAt.Time), cmp.Compare(a.TreeSize, b.TreeSize))
+	})
+	if n := len(l.Receipts) - limit; limit > 0 && n > 0 {
+		l.Receipts, l.Older = slices.Delete(l.Receipts, 0, n), l.Older+n
+	}
 }
 
 func receiptOf(a *storedAnswer) (translog.Receipt, *envelope.Object, error) {
@@ -187,18 +223,18 @@ func (p *Publisher) ReceiptFile(id envelope.Hash) ([]byte, error) {
 }
 
 // VerifyReceipts evaluates every stored receipt again (UZPIF-OI 9.1.4) and
-// reports each that does not hold.
+// reports each that does not hold. One is in memory at a time.
 func (p *Publisher) VerifyReceipts() (checked int, bad []error, err error) {
-	all, err := p.receipts()
-	if err != nil {
-		return 0, nil, err
-	}
-	for i := range all {
-		if err := p.verifyReceipt(&all[i]); err != nil {
-			bad = append(bad, fmt.Errorf("receipt %s: %w", all[i].Receipt, err))
+	for a, err := range p.receiptRows() {
+		if err != nil {
+			return checked, bad, err
+		}
+		checked++
+		if err := p.verifyReceipt(a); err != nil {
+			bad = append(bad, fmt.Errorf("receipt %s: %w", a.Receipt, err))
 		}
 	}
-	return len(all), bad, nil
+	return checked, bad, nil
 }
 
 func (p *Publisher) verifyReceipt(a *storedAnswer) error {

@@ -182,6 +182,11 @@ func TestRevocationIsDeliveredAndItsAcknowledgementsAreKept(t *testing.T) {
 		if s := v.Status(); s.State != want || len(s.Acknowledgements) != min(i+1, 2) {
 			t.Errorf("after call %d: %+v, want %s", i+1, s, want)
 		}
+		for _, a := range v.Acknowledgements {
+			if tree, _, err := x.p.logTree(x.rel.Indexer); err != nil || !a.Linked || tree != x.s.Tree(x.s.Size()) {
+				t.Errorf("after call %d: %s linked: %v, and the log was seen at %d entries of %d (%v)", i+1, a.Type, a.Linked, tree.Size, x.s.Size(), err)
+			}
+		}
 	}
 	info, err := os.Stat(revocationPath(x.p.dir, v.ID()))
 	check(t, err)
@@ -217,22 +222,59 @@ func TestPushDeliversRevocationsFirst(t *testing.T) {
 }
 
 func TestADishonestAcknowledgementIsNotKept(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		lie  stage.AckLie
+		rule evaluate.Rule
+	}{
+		{"of more pages than its entry", stage.AckLie{Ack: func(_ *envelope.Header, a *translog.Acknowledgement) { a.Count += 7 }}, evaluate.RuleEntries},
+		{"in a tree that does not go on from what was seen", stage.AckLie{Answer: func(a *evaluate.AckAnswer) { a.Consistency[0][0] ^= 1 }}, evaluate.RuleConsistency},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			x := newFixture(t)
+			x.write("a", "first")
+			_, err := x.push()
+			check(t, err)
+			before, _, err := x.p.logTree(x.rel.Indexer)
+			check(t, err)
+			v := &Revocation{Indexer: x.rel.Indexer, Signed: x.s.Revoke(t)}
+			check(t, v.write(x.p.dir))
+			x.fake.ackLie = tt.lie
+			err = x.p.DeliverRevocations(t.Context(), x.rel.Indexer)
+			var f *evaluate.Failure
+			if !errors.As(err, &f) || f.Rule != tt.rule {
+				t.Errorf("DeliverRevocations = %v", err)
+			}
+			if v, err := x.p.Revocation(v.ID()); err != nil || len(v.Acknowledgements) != 0 || v.Delivered.IsZero() {
+				t.Errorf("kept %+v: %v", v, err)
+			}
+			if tree, _, err := x.p.logTree(x.rel.Indexer); err != nil || tree != before {
+				t.Errorf("the log was seen at %d entries, and now at %d (%v)", before.Size, tree.Size, err)
+			}
+			if kept, _ := filepath.Glob(filepath.Join(x.p.dir, "alarms", "*.json")); len(kept) != 1 {
+				t.Errorf("%d alarms are kept, want 1", len(kept))
+			}
+		})
+	}
+}
+
+// TestConsentIsWithdrawnWithoutAProof leaves the proof out: the acknowledgement
+// counts, and the tree that was seen stays.
+func TestConsentIsWithdrawnWithoutAProof(t *testing.T) {
 	x := newFixture(t)
 	x.write("a", "first")
 	_, err := x.push()
 	check(t, err)
+	before, _, err := x.p.logTree(x.rel.Indexer)
+	check(t, err)
 	v := &Revocation{Indexer: x.rel.Indexer, Signed: x.s.Revoke(t)}
 	check(t, v.write(x.p.dir))
-	x.fake.ackLie = stage.AckLie{Ack: func(_ *envelope.Header, a *translog.Acknowledgement) { a.Count += 7 }}
-	err = x.p.DeliverRevocations(t.Context(), x.rel.Indexer)
-	var f *evaluate.Failure
-	if !errors.As(err, &f) || f.Rule != evaluate.RuleEntries {
-		t.Errorf("DeliverRevocations = %v", err)
-	}
-	if v, err := x.p.Revocation(v.ID()); err != nil || len(v.Acknowledgements) != 0 || v.Delivered.IsZero() {
-		t.Errorf("kept %+v: %v", v, err)
-	}
-	if kept, _ := filepath.Glob(filepath.Join(x.p.dir, "alarms", "*.json")); len(kept) != 1 {
-		t.Errorf("%d alarms are kept, want 1", len(kept))
+	x.fake.ackLie = stage.AckLie{Answer: func(a *evaluate.AckAnswer) { a.Consistency = nil }}
+	check(t, x.p.DeliverRevocations(t.Context(), x.rel.Indexer))
+	v, err = x.p.Revocation(v.ID())
+	check(t, err)
+	tree, _, err := x.p.logTree(x.rel.Indexer)
+	if err != nil || len(v.Acknowledgements) != 1 || v.Acknowledgements[0].Linked || tree != before {
+		t.Errorf("%+v, seen at %d entries (%v)", v.Acknowledgements, tree.Size, err)
 	}
 }

@@ -412,10 +412,10 @@ func (f *fakeIndexer) Revoke(_ context.Context, q *oiv1.SignedObject) (*oiv1.Ack
 		kind = translog.DeleteAck
 	}
 	if len(f.acks) < 2 {
-		a := f.s.Acknowledge(f.t, f.last, rev, kind, 0, f.ackLie)
+		a := f.s.Acknowledge(f.t, f.last, rev, kind, q.Seen, f.ackLie)
 		f.acks = append(f.acks, &oiv1.Acknowledged{
 			Series: "docs-1", Acknowledgement: a.Acknowledgement, Entry: a.Entry, Inclusion: &oiv1.Path{Hashes: rawPath(a.Inclusion)},
-			Checkpoint: a.Checkpoint, Note: a.Note,
+			Checkpoint: a.Checkpoint, Note: a.Note, Consistency: rawPath(a.Consistency),
 		})
 	}
 	return &oiv1.Acknowledgements{RevocationId: o.ID[:], Acknowledged: f.acks, Pending: uint32(2 - len(f.acks))}, nil

@@ -78,23 +78,27 @@ func (p *Publisher) DeliverRevocations(ctx context.Context, indexer envelope.Nam
 		if v.Indexer != indexer || !v.due(p.now()) {
 			continue
 		}
-		answer, err := revoke(ctx, client, v)
+		seen, _, err := p.logTree(indexer)
+		if err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		answer, err := revoke(ctx, client, v, seen.Size)
 		if err != nil {
 			err = hs.explain(err)
 			return errors.Join(append(errs, fmt.Errorf("%s: revocation %s: %w", indexer, v.ID(), err))...)
 		}
-		if err := p.takeAcknowledgements(v, who, answer); err != nil {
+		if err := p.takeAcknowledgements(v, who, seen, answer); err != nil {
 			errs = append(errs, fmt.Errorf("%s: revocation %s: %w", indexer, v.ID(), err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// revoke makes one call.
-func revoke(ctx context.Context, client oiv1.OutboundIndexingClient, v *Revocation) (*oiv1.Acknowledgements, error) {
+// revoke makes one call, by a publisher that has seen a tree of that size.
+func revoke(ctx context.Context, client oiv1.OutboundIndexingClient, v *Revocation, seen uint64) (*oiv1.Acknowledgements, error) {
 	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
 	defer cancel()
-	answer, err := client.Revoke(ctx, &oiv1.SignedObject{Object: v.Signed.Object.Raw})
+	answer, err := client.Revoke(ctx, &oiv1.SignedObject{Object: v.Signed.Object.Raw, Seen: seen})
 	if err == nil {
 		if id := v.ID(); string(answer.RevocationId) != string(id[:]) {
 			return nil, fmt.Errorf("%w: an answer to another revocation", ErrProtocol)
@@ -108,8 +112,9 @@ func revoke(ctx context.Context, client oiv1.OutboundIndexingClient, v *Revocati
 	return nil, fmt.Errorf("%w: %w", ErrProtocol, err)
 }
 
-// takeAcknowledgements evaluates what is new in an answer and stores it.
-func (p *Publisher) takeAcknowledgements(v *Revocation, who *identity.Peer, answer *oiv1.Acknowledgements) error {
+// takeAcknowledgements evaluates what is new in an answer, to one who had seen that
+// tree, and stores it.
+func (p *Publisher) takeAcknowledgements(v *Revocation, who *identity.Peer, seen translog.Tree, answer *oiv1.Acknowledgements) error {
 	if answer.Refused != nil {
 		return refusedBy(answer.Refused)
 	}
@@ -119,7 +124,7 @@ func (p *Publisher) takeAcknowledgements(v *Revocation, who *identity.Peer, answ
 	}
 	var errs []error
 	for _, wire := range answer.Acknowledged {
-		a, err := p.takeAcknowledgement(v, who, wire)
+		a, err := p.takeAcknowledgement(v, who, seen, wire)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("acknowledgement for series %.80q: %w", wire.Series, err))
 			continue
@@ -163,8 +168,12 @@ func (p *Publisher) unacknowledged(v *Revocation) (missing, err error) {
 
 // takeAcknowledgement evaluates one acknowledgement. None is returned for one
 // that is stored already.
-func (p *Publisher) takeAcknowledgement(v *Revocation, who *identity.Peer, wire *oiv1.Acknowledged) (*Acknowledgement, error) {
+func (p *Publisher) takeAcknowledgement(v *Revocation, who *identity.Peer, seen translog.Tree, wire *oiv1.Acknowledged) (*Acknowledgement, error) {
 	path, err := hashes(wire.Inclusion.GetHashes())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	growth, err := hashes(wire.Consistency)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
@@ -183,19 +192,23 @@ func (p *Publisher) takeAcknowledgement(v *Revocation, who *identity.Peer, wire 
 	if err != nil {
 		return nil, err
 	}
-	e, keep, err := p.expectedAck(v, rel, who, wire)
+	e, keep, err := p.expectedAck(v, rel, who, seen, wire)
 	if err != nil {
 		return nil, err
 	}
+	if e.Seen == (translog.Tree{}) {
+		growth = nil // it leads from a tree of another log
+	}
 	done, err := evaluate.Acknowledgement(evaluate.AckAnswer{
 		Acknowledgement: wire.Acknowledgement, Entry: wire.Entry, Inclusion: path, Checkpoint: wire.Checkpoint, Note: wire.Note,
+		Consistency: growth,
 	}, e)
 	if err != nil {
 		return nil, errors.Join(p.keepBadAnswer(rel, v.Signed.Object.Raw, wire), err)
 	}
 	done.Linked = done.Linked && keep
-	if done.Linked && done.Own == done.Tree {
-		if err := p.setLogTree(v.Indexer, wire.Note); err != nil {
+	if done.Linked {
+		if err := p.raiseLogTree(v.Indexer, done.Own, wire.Note); err != nil {
 			return nil, err
 		}
 	}
@@ -215,6 +228,16 @@ func (p *Publisher) takeAcknowledgement(v *Revocation, who *identity.Peer, wire 
 	}, nil
 }
 
+// raiseLogTree stores a verified note if it is of a larger tree than the one that
+// is stored, which a session may have moved on meanwhile.
+func (p *Publisher) raiseLogTree(indexer envelope.Name, own translog.Tree, note []byte) error {
+	now, _, err := p.logTree(indexer)
+	if err != nil || now.Origin != "" && (now.Origin != own.Origin || now.Size >= own.Size) {
+		return err
+	}
+	return p.setLogTree(indexer, note)
+}
+
 // agreedWith finds a series that an indexer named among those agreed with it.
 func (p *Publisher) agreedWith(indexer envelope.Name, series string) (*Relationship, error) {
 	rels, err := Relationships(p.dir)
@@ -232,10 +255,10 @@ func (p *Publisher) agreedWith(indexer envelope.Name, series string) (*Relations
 // expectedAck is what an acknowledgement has to match. It is under the newest
 // grant that the indexer has seen, which a renewal may have overtaken here.
 //
-// same is set if the acknowledgement stands in the log that was seen last. One
-// in another, before or after a rotation, is held against no tree, and is
-// therefore not linked to any.
-func (p *Publisher) expectedAck(v *Revocation, rel *Relationship, who *identity.Peer, wire *oiv1.Acknowledged) (e evaluate.ExpectedAck, same bool, err error) {
+// tree was seen when the revocation was shown. same is set if the acknowledgement
+// stands in its log. One in another, before or after a rotation, is held against
+// no tree, and is therefore not linked to any.
+func (p *Publisher) expectedAck(v *Revocation, rel *Relationship, who *identity.Peer, tree translog.Tree, wire *oiv1.Acknowledged) (e evaluate.ExpectedAck, same bool, err error) {
 	var body translog.Entry
 	o, err := envelope.Parse(wire.Entry)
 	if err == nil {
@@ -247,10 +270,6 @@ func (p *Publisher) expectedAck(v *Revocation, rel *Relationship, who *identity.
 	pair, err := p.pairOf(rel, body.GrantID)
 	if err != nil {
 		return e, false, fmt.Errorf("%w: %w", ErrProtocol, err)
-	}
-	tree, _, err := p.logTree(v.Indexer)
-	if err != nil {
-		return e, false, err
 	}
 	log, err := logOf(who, wire.Note)
 	if err != nil {

@@ -16,6 +16,8 @@ type claim struct {
 	root [32]byte // known once it is accepted, or that of the mark
 	kind Kind     // Checkpoint or Mark
 
+	issued time.Time // of a checkpoint, once it was read
+
 	raw   []byte // the artefact
 	note  []byte // the same as a note, if there is one
 	place place
@@ -98,7 +100,10 @@ func (j *judge) open(c *claim, origin string) error {
 			return &Flaw{"checkpoint-key", err}
 		}
 	}
+	c.issued = o.IssuedAt
 	switch {
+	case !o.NotBefore.IsZero() || !o.ExpiresAt.IsZero():
+		return Flawf("checkpoint-form", "it counts for some time only")
 	case body.TreeSize != c.size || o.Sequence != c.size:
 		return Flawf("checkpoint-size", "it says that it is of size %d, sequence %d, and stands at %d", body.TreeSize, o.Sequence, c.size)
 	case body.LogOrigin != origin:

@@ -39,6 +39,9 @@ func Remote(ctx context.Context, c *remote.Client, o Options) (*Report, error) {
 	}
 	if l := w.judge.last; l != nil {
 		r.Last = &Published{Size: l.size, ID: l.id, Previous: l.previous, IssuedAt: envelope.At(l.issued)}
+		if n := w.judge.newest; n != nil && n.Sequence == l.size {
+			r.Last.Refreshed = envelope.At(n.IssuedAt)
+		}
 	}
 	r.Newest = w.judge.newest
 	return r, s.probe(ctx)

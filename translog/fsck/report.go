@@ -154,12 +154,14 @@ type Options struct {
 	After *Published
 }
 
-// A Published is the checkpoint published first at a size.
+// A Published is the checkpoint published first at a size, and when it was
+// refreshed last.
 type Published struct {
-	ID       envelope.Hash `json:"id"`
-	IssuedAt envelope.Time `json:"issued_at"`
-	Previous envelope.Hash `json:"previous,omitzero"`
-	Size     uint64        `json:"size"`
+	ID        envelope.Hash `json:"id"`
+	IssuedAt  envelope.Time `json:"issued_at"`
+	Previous  envelope.Hash `json:"previous,omitzero"`
+	Refreshed envelope.Time `json:"refreshed,omitzero"`
+	Size      uint64        `json:"size"`
 }
 
 // A Flaw is what is wrong with an entry or checkpoint, and the rule it breaks.

@@ -65,6 +65,7 @@ type walk struct {
 	front  frontier
 	next   func() (claim, error, bool)
 	claim  *claim // the next one, nil at the end
+	times  times
 }
 
 // run walks the log. An error means that the check could not be completed.
@@ -76,6 +77,7 @@ func (w *walk) run(ctx context.Context) error {
 	for _, hashes := range w.o.From {
 		w.levels = append(w.levels, append(make([]byte, 0, 32*translog.TileWidth), hashes...))
 	}
+	w.times.begin(w.o.After)
 	if err := w.advance(); err != nil {
 		return err
 	}
@@ -93,6 +95,7 @@ func (w *walk) run(ctx context.Context) error {
 	if err := w.settle(w.front.size, nil); err != nil {
 		return err
 	}
+	w.times.judge(w.report, w.front.size, nil)
 	if w.front.size == w.tree.Size && !w.judge.head {
 		if root := w.front.root(); root != w.tree.Root {
 			w.report.addf(Root, 0, "checkpoint", "the root over %d entries is %x, the checkpoint says %x", w.tree.Size, root, w.tree.Root)
@@ -205,6 +208,7 @@ func (w *walk) take(ctx context.Context, c *checked) error {
 	if err := w.settle(first+uint64(len(c.entries)), hashes); err != nil {
 		return err
 	}
+	w.times.judge(w.report, first, c.objects)
 	if len(hashes) == 32*translog.TileWidth {
 		w.front.add(8, translog.TileRoot(hashes))
 	} else {
@@ -348,6 +352,7 @@ func (w *walk) settle(size uint64, hashes []byte) error {
 		f.addLeaves(hashes[:n])
 		hashes = hashes[n:]
 		w.judge.root(w.report, w.claim, f.root())
+		w.times.settled = append(w.times.settled, *w.claim)
 		if err := w.advance(); err != nil {
 			return err
 		}

@@ -27,7 +27,8 @@ var (
 	ErrMalformed = errors.New("malformed answer of the log")
 )
 
-// maxHeader bounds the header of an answer, in octets.
+// maxHeader bounds the header of an answer, in octets, and the body of one that
+// gives a reason and nothing else.
 const maxHeader = 64 << 10
 
 // Options of a Client. The zero value is right for a program.
@@ -160,6 +161,11 @@ func (c *Client) once(ctx context.Context, path, tag string, limit int64) (r rep
 		return r, 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		// What is left unread costs the connection, and most sizes of a log have no
+		// checkpoint of their own. An error leaves it unread, which is no worse.
+		io.CopyN(io.Discard, resp.Body, maxHeader)
+	}
 	switch {
 	case resp.StatusCode == http.StatusNotModified && tag != "":
 		return reply{tag: tag}, 0, nil

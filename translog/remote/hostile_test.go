@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,6 +141,30 @@ func TestABusyLogIsAskedAgainWithinBounds(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestWhatIsAbsentCostsNoConnection asks for a hundred things that are not there.
+func TestWhatIsAbsentCostsNoConnection(t *testing.T) {
+	var opened atomic.Int64
+	server := httptest.NewUnstartedServer(http.HandlerFunc(http.NotFound))
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	c, err := New(server.URL, testVkey(t), Options{})
+	check(t, err)
+	defer c.Close()
+	for n := range uint64(100) {
+		if _, err := c.SignedCheckpointAt(t.Context(), n); !errors.Is(err, ErrAbsent) {
+			t.Fatal(err)
+		}
+	}
+	if n := opened.Load(); n > 5 {
+		t.Errorf("%d connections", n)
 	}
 }
 

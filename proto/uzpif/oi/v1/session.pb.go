@@ -655,8 +655,11 @@ func (*IndexerFrame_Credit) isIndexerFrame_Frame() {}
 
 // SignedObject is one signed artefact, its exact octets.
 type SignedObject struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Object        []byte                 `protobuf:"bytes,1,opt,name=object,proto3" json:"object,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Object []byte                 `protobuf:"bytes,1,opt,name=object,proto3" json:"object,omitempty"`
+	// seen is the size of the tree of the indexer's log that the publisher verified
+	// last, 0 if there is none: what is acknowledged comes with the proof from it.
+	Seen          uint64 `protobuf:"varint,2,opt,name=seen,proto3" json:"seen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -696,6 +699,13 @@ func (x *SignedObject) GetObject() []byte {
 		return x.Object
 	}
 	return nil
+}
+
+func (x *SignedObject) GetSeen() uint64 {
+	if x != nil {
+		return x.Seen
+	}
+	return 0
 }
 
 // Hello opens the session. It says nothing about the publisher's pages.
@@ -1666,8 +1676,12 @@ type Acknowledged struct {
 	Inclusion       *Path  `protobuf:"bytes,4,opt,name=inclusion,proto3" json:"inclusion,omitempty"`
 	Checkpoint      []byte `protobuf:"bytes,5,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	Note            []byte `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// consistency leads from the smaller to the larger of two trees: that of note,
+	// and the one of SignedObject.seen. It may be absent: withdrawn consent does not
+	// wait for it.
+	Consistency   [][]byte `protobuf:"bytes,7,rep,name=consistency,proto3" json:"consistency,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Acknowledged) Reset() {
@@ -1738,6 +1752,13 @@ func (x *Acknowledged) GetCheckpoint() []byte {
 func (x *Acknowledged) GetNote() []byte {
 	if x != nil {
 		return x.Note
+	}
+	return nil
+}
+
+func (x *Acknowledged) GetConsistency() [][]byte {
+	if x != nil {
+		return x.Consistency
 	}
 	return nil
 }
@@ -3040,9 +3061,10 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\x0fcontent_request\x18\v \x01(\v2\x1b.uzpif.oi.v1.ContentRequestH\x00R\x0econtentRequest\x12C\n" +
 	"\x0econtent_cancel\x18\f \x01(\v2\x1a.uzpif.oi.v1.ContentCancelH\x00R\rcontentCancel\x12-\n" +
 	"\x06credit\x18\r \x01(\v2\x13.uzpif.oi.v1.CreditH\x00R\x06creditB\a\n" +
-	"\x05frame\"&\n" +
+	"\x05frame\":\n" +
 	"\fSignedObject\x12\x16\n" +
-	"\x06object\x18\x01 \x01(\fR\x06object\"S\n" +
+	"\x06object\x18\x01 \x01(\fR\x06object\x12\x12\n" +
+	"\x04seen\x18\x02 \x01(\x04R\x04seen\"S\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bversions\x18\x01 \x03(\tR\bversions\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12\x12\n" +
@@ -3125,7 +3147,7 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\rrevocation_id\x18\x01 \x01(\fR\frevocationId\x12,\n" +
 	"\arefused\x18\x02 \x01(\v2\x12.uzpif.oi.v1.FaultR\arefused\x12=\n" +
 	"\facknowledged\x18\x03 \x03(\v2\x19.uzpif.oi.v1.AcknowledgedR\facknowledged\x12\x18\n" +
-	"\apending\x18\x04 \x01(\rR\apending\"\xcb\x01\n" +
+	"\apending\x18\x04 \x01(\rR\apending\"\xed\x01\n" +
 	"\fAcknowledged\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12(\n" +
 	"\x0facknowledgement\x18\x02 \x01(\fR\x0facknowledgement\x12\x14\n" +
@@ -3134,7 +3156,8 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\x05 \x01(\fR\n" +
 	"checkpoint\x12\x12\n" +
-	"\x04note\x18\x06 \x01(\fR\x04note\"\x9f\x02\n" +
+	"\x04note\x18\x06 \x01(\fR\x04note\x12 \n" +
+	"\vconsistency\x18\a \x03(\fR\vconsistency\"\x9f\x02\n" +
 	"\x05Batch\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x1a\n" +
 	"\bmanifest\x18\x02 \x01(\fR\bmanifest\x12\x1f\n" +
