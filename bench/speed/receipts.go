@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	idleReceipts   = 300
+	idleReceipts   = 200
 	revocations    = 20
 	leastReceipts  = 20 // under load, to say anything of a tail
 	editor         = "editor.test"
@@ -156,7 +156,22 @@ type consent struct {
 	*publisher.Publisher
 	dir, origin string
 	indexer     envelope.Name
-	next        int
+	series      string // of the grant in force
+}
+
+// grant grants all that there is.
+func (w *consent) grant() error {
+	scope, err := grants.PrefixScope(w.origin + "/")
+	if err != nil {
+		return err
+	}
+	rel, _, err := publisher.IssueGrant(w.dir, publisher.GrantRequest{
+		Indexer: w.indexer, Source: "pages", Scope: scope, Purposes: grants.Purposes{grants.SearchIndex}, Lifetime: consentersLife,
+	}, time.Now())
+	if err == nil {
+		w.series = rel.Series
+	}
+	return err
 }
 
 func newConsenter(ctx context.Context, f *fleet.Fleet, dir string) (*consent, error) {
@@ -171,32 +186,29 @@ func newConsenter(ctx context.Context, f *fleet.Fleet, dir string) (*consent, er
 	if err != nil {
 		return nil, err
 	}
+	rels, err := publisher.Relationships(p.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(rels) != 1 {
+		return nil, fmt.Errorf("%d grants where one was made", len(rels))
+	}
 	pub, err := publisher.Open(publisher.Config{Dir: p.Dir})
-	return &consent{Publisher: pub, dir: p.Dir, origin: p.Origin, indexer: envelope.Name(f.Indexers[0].Identity)}, err
+	return &consent{pub, p.Dir, p.Origin, envelope.Name(f.Indexers[0].Identity), rels[0].Series}, err
 }
 
-// withdraw grants and withdraws until done, and measures from the signature of each
-// revocation until its acknowledgement is evaluated, connection included.
+// withdraw withdraws a grant and makes the next until done, and measures from the
+// signature of each revocation until its acknowledgement is evaluated, connection
+// included.
 func (w *consent) withdraw(ctx context.Context, done func() bool) (load.Sample, error) {
 	var took load.Histogram
 	began := time.Now()
 	for n := 0; n < revocations && !done(); n++ {
-		w.next++
-		scope, err := grants.PrefixScope(fmt.Sprintf("%s/r%d/", w.origin, w.next))
-		if err != nil {
-			return load.Sample{}, err
-		}
-		rel, _, err := publisher.IssueGrant(w.dir, publisher.GrantRequest{
-			Indexer: w.indexer, Source: "pages", Scope: scope, Purposes: grants.Purposes{grants.SearchIndex}, Lifetime: consentersLife,
-		}, time.Now())
-		if err != nil {
-			return load.Sample{}, err
-		}
 		if _, err := w.Push(ctx, publisher.PushOptions{}); err != nil {
 			return load.Sample{}, err
 		}
 		start := time.Now()
-		_, err = publisher.Revoke(w.dir, publisher.RevokeRequest{Grant: rel.Series, Disposition: grants.DispositionStop}, start)
+		_, err := publisher.Revoke(w.dir, publisher.RevokeRequest{Grant: w.series, Disposition: grants.DispositionStop}, start)
 		if err == nil {
 			err = w.DeliverRevocations(ctx, w.indexer)
 		}
@@ -204,6 +216,9 @@ func (w *consent) withdraw(ctx context.Context, done func() bool) (load.Sample, 
 			return load.Sample{}, err
 		}
 		took.Add(time.Since(start))
+		if err := w.grant(); err != nil {
+			return load.Sample{}, err
+		}
 	}
 	if took.Count() == 0 {
 		return load.Sample{}, errors.New("no revocation was measured: too few pages are pushed beside it")

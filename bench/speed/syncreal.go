@@ -11,6 +11,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/bench/fleet"
 	"github.com/uzpif-oi/uzpif-oi/bench/load"
 	"github.com/uzpif-oi/uzpif-oi/bench/ratio"
+	"github.com/uzpif-oi/uzpif-oi/content"
 )
 
 // syncReal pushes real pages, and has rsync copy the same folder, at three moments:
@@ -39,6 +40,12 @@ func syncReal(ctx context.Context, dir string, in input) (_ ratio.Round, err err
 		return nil, err
 	}
 	defer d.Stop()
+	// Files that were written just now are read again by the next scan.
+	select {
+	case <-time.After(content.Rest + time.Second):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	r := make(ratio.Round)
 	for _, name := range []string{"sync/first", "sync/unchanged", "sync/edited"} {
 		if name == "sync/edited" {
