@@ -106,9 +106,14 @@ fuzz: ## run each fuzz target for FUZZTIME (default 10s)
 	tools/fuzz.sh $(FUZZTIME)
 
 .PHONY: bench
-bench: ## run the benchmarks, and those against peers if bench/ is there
+bench: build ## measure the whole way of a page beside what it can not go below and rsync, then the log (half an hour)
+	tools/debian-packages.sh cppreference-doc-en-html rsync
+	GOWORK=off $(GO) -C bench run ./speed --bin $(CURDIR)/bin $(BENCHFLAGS)
+	GOWORK=off $(GO) -C bench run ./log
+
+.PHONY: bench-go
+bench-go: ## run the benchmarks of the packages that match BENCH
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 1h ./...
-	@if [ -e bench/go.mod ]; then GOWORK=off $(GO) -C bench test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 1h ./...; fi
 
 .PHONY: bench-log
 bench-log: ## measure the log beside Tessera and Pebble, in turn, on one disk (5 minutes)

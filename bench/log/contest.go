@@ -12,6 +12,8 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/bench/load"
 	"github.com/uzpif-oi/uzpif-oi/bench/peer"
+	"github.com/uzpif-oi/uzpif-oi/bench/profile"
+	"github.com/uzpif-oi/uzpif-oi/bench/ratio"
 )
 
 // leaf is the size of an opaque entry, in octets.
@@ -101,7 +103,7 @@ func contest(ctx context.Context, dir string, o options, progress func(string, .
 	if err != nil {
 		return nil, fmt.Errorf("--only: %w", err)
 	}
-	stop, err := startProfiles(o.profile)
+	stop, err := profile.Start(o.profile)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +122,7 @@ func contest(ctx context.Context, dir string, o options, progress func(string, .
 				return nil, errors.Join(fmt.Errorf("%s: %w", b.name, err), stop())
 			}
 			c.Samples[b.name] = append(c.Samples[b.name], s)
-			progress("round %d of %d: %-12s %9.0f/s  p50 %-8v p99 %-8v CPU %v", round+1, o.rounds, b.name, s.Rate, brief(s.P50), brief(s.P99), brief(s.CPU))
+			progress("round %d of %d: %-12s %9.0f/s  p50 %-8v p99 %-8v CPU %v", round+1, o.rounds, b.name, s.Rate, ratio.Brief(s.P50), ratio.Brief(s.P99), ratio.Brief(s.CPU))
 		}
 	}
 	return c, stop()

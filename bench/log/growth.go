@@ -14,6 +14,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/bench/load"
 	"github.com/uzpif-oi/uzpif-oi/bench/machine"
 	"github.com/uzpif-oi/uzpif-oi/bench/peer"
+	"github.com/uzpif-oi/uzpif-oi/bench/ratio"
 )
 
 const (
@@ -38,7 +39,7 @@ type growth struct {
 	Machine machine.Machine `json:"machine"`
 	Looks   []look          `json:"looks"`
 	Restart time.Duration   `json:"restart"`
-	Aims    []verdict       `json:"aims"`
+	Aims    []ratio.Verdict `json:"aims"`
 }
 
 // grow lets a log grow to that many entries, looks at it after each step, and
@@ -68,7 +69,7 @@ func grow(ctx context.Context, dir string, entries uint64, progress func(string,
 		seen.Rate, seen.P99 = s.Rate, s.P99
 		g.Looks = append(g.Looks, seen)
 		progress("%10d entries: %6.0f/s  p99 %-8v proof p50 %-8v %.0f octets on disk an entry  RSS %d MiB",
-			size, seen.Rate, brief(seen.P99), brief(seen.ProofP50), seen.DiskOctets, seen.RSS>>20)
+			size, seen.Rate, ratio.Brief(seen.P99), ratio.Brief(seen.ProofP50), seen.DiskOctets, seen.RSS>>20)
 	}
 	if err := own.Close(); err != nil {
 		return nil, err
@@ -130,7 +131,7 @@ func residentOctets() uint64 {
 func (g *growth) describe(m machine.Machine, _ options) {
 	g.Machine = m
 	add := func(claim, bound string, value float64, met bool) {
-		g.Aims = append(g.Aims, verdict{Claim: claim, Bound: bound, Median: value, Least: value, Most: value, Met: met})
+		g.Aims = append(g.Aims, ratio.Verdict{Claim: claim, Bound: bound, Median: value, Least: value, Most: value, Met: met})
 	}
 	// One step is a noisy witness: the first fifth is held against the last.
 	n := max(len(g.Looks)/5, 1)
@@ -156,7 +157,7 @@ func (g *growth) text() string {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "entries\tper second\tp99\tproof p50\tproof p99\toctets on disk\tRSS, MiB\t")
 	for _, l := range g.Looks {
-		fmt.Fprintf(w, "%d\t%.0f\t%v\t%v\t%v\t%.0f\t%d\t\n", l.Size, l.Rate, brief(l.P99), brief(l.ProofP50), brief(l.ProofP99), l.DiskOctets, l.RSS>>20)
+		fmt.Fprintf(w, "%d\t%.0f\t%v\t%v\t%v\t%.0f\t%d\t\n", l.Size, l.Rate, ratio.Brief(l.P99), ratio.Brief(l.ProofP50), ratio.Brief(l.ProofP99), l.DiskOctets, l.RSS>>20)
 	}
 	w.Flush() // a strings.Builder takes everything
 	b.WriteString("\n")

@@ -2,6 +2,8 @@ package peer
 
 import (
 	"encoding/binary"
+	"errors"
+	"iter"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -28,6 +30,17 @@ func OpenPebble(dir string) (*Pebble, error) {
 
 // Close closes the database.
 func (p *Pebble) Close() error { return p.db.Close() }
+
+// Write writes rows in one batch, and syncs it.
+func (p *Pebble) Write(rows iter.Seq2[[]byte, []byte]) error {
+	b := p.db.NewBatch()
+	for key, value := range rows {
+		if err := b.Set(key, value, nil); err != nil {
+			return err
+		}
+	}
+	return errors.Join(b.Commit(pebble.Sync), b.Close())
+}
 
 // Sets writes batches of that many values of size octets, each synced, one
 // after the other, for as long as l says, with its Adders left out of account.

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/uzpif-oi/uzpif-oi/bench/fleet"
 )
 
 // edits is how many real pages are edited: one in a hundred.
@@ -17,12 +17,19 @@ const edits = 44
 // what is no content of a page, the page has not changed.
 const leastSent = 40
 
+// rsync is what `rsync -az` from a daemon did for the same folder.
+type rsync struct {
+	First     fleet.Copied `json:"first"`
+	Unchanged fleet.Copied `json:"unchanged"`
+	Edited    fleet.Copied `json:"edited"`
+}
+
 // real is what was measured on pages that others wrote.
 type real struct {
-	First     phase `json:"first"`
-	Unchanged phase `json:"unchanged"`
-	Edited    phase `json:"edited"`
-	Rsync     rsync `json:"rsync"`
+	First     fleet.Phase `json:"first"`
+	Unchanged fleet.Phase `json:"unchanged"`
+	Edited    fleet.Phase `json:"edited"`
+	Rsync     rsync       `json:"rsync"`
 }
 
 // measureReal pushes real pages to one indexer, and has rsync copy the same folder
@@ -32,31 +39,35 @@ func measureReal(ctx context.Context, dir string, o options, progress func(strin
 	if err := os.CopyFS(site, os.DirFS(o.real)); err != nil {
 		return nil, fmt.Errorf("%w (the Debian package cppreference-doc-en-html has them)", err)
 	}
-	f, err := newFleet(ctx, dir, o.bin, site, 1)
+	f, err := fleet.New(ctx, dir, o.bin, 1)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, f.stop()) }()
-	d, err := startRsync(ctx, dir, site)
+	defer func() { err = errors.Join(err, f.Stop()) }()
+	p, err := f.Join(ctx, host, fleet.Source{Kind: "site", Location: site})
 	if err != nil {
 		return nil, err
 	}
-	defer d.stop()
+	d, err := fleet.StartRsync(ctx, dir, site)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Stop()
 	var r real
 	for _, step := range []struct {
 		name string
-		ours *phase
-		its  *copied
+		ours *fleet.Phase
+		its  *fleet.Copied
 	}{{"first", &r.First, &r.Rsync.First}, {"unchanged", &r.Unchanged, &r.Rsync.Unchanged}, {"edited", &r.Edited, &r.Rsync.Edited}} {
 		if step.name == "edited" {
-			if err := edit(site); err != nil {
+			if err := fleet.Edit(site, edits); err != nil {
 				return nil, err
 			}
 		}
-		if *step.ours, err = f.push(ctx, step.name); err != nil {
+		if *step.ours, err = p.Push(ctx, step.name); err != nil {
 			return nil, err
 		}
-		if *step.its, err = d.copy(ctx); err != nil {
+		if *step.its, err = d.Copy(ctx); err != nil {
 			return nil, err
 		}
 		progress("real pages, %s: %d octets, %.1f s; rsync %d octets, %.1f s", step.name, step.ours.Octets, step.ours.Seconds, step.its.Octets, step.its.Seconds)
@@ -65,32 +76,4 @@ func measureReal(ctx context.Context, dir string, o options, progress func(strin
 		return nil, fmt.Errorf("%d pages were edited, and %d sent", edits, r.Edited.Sent)
 	}
 	return &r, nil
-}
-
-// edit puts a sentence into pages that are spread over the whole folder.
-func edit(site string) error {
-	var pages []string
-	err := filepath.WalkDir(site, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && filepath.Ext(path) == ".html" {
-			pages = append(pages, path)
-		}
-		return err
-	})
-	edited := 0
-	for i := 7; i < len(pages) && edited < edits && err == nil; i += max(1, len(pages)/60) {
-		var before []byte
-		if before, err = os.ReadFile(pages[i]); err != nil {
-			break
-		}
-		after := bytes.Replace(before, []byte("<p>"), fmt.Appendf(nil, "<p>Sentence %d of an edit, which was not there before. ", i), 1)
-		if bytes.Equal(before, after) {
-			continue
-		}
-		err = os.WriteFile(pages[i], after, 0o644)
-		edited++
-	}
-	if err == nil && edited < edits {
-		err = fmt.Errorf("%s has too few pages: %d of %d edits", site, edited, edits)
-	}
-	return err
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/uzpif-oi/uzpif-oi/bench/fleet"
 	"github.com/uzpif-oi/uzpif-oi/bench/machine"
 )
 
@@ -72,17 +73,17 @@ func (s *small) memory() (publisher, indexer float64) {
 	return publisher, indexer
 }
 
-func (s *small) phases() []phase { return []phase{s.First, s.Unchanged, s.Lost} }
+func (s *small) phases() []fleet.Phase { return []fleet.Phase{s.First, s.Unchanged, s.Lost} }
 
 func (r *report) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nOn %v.\nOf several indexers the largest figure; seconds are of the whole command.\n\n", r.Machine)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "pages\tpush\tsent\tdeleted\toctets\tof handshake\tround trips\tseconds\tpublisherd, MiB\tindexerd, MiB\t")
-	row := func(pages string, ph phase) {
+	row := func(pages string, ph fleet.Phase) {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.1f\t%d\t%d\t\n", pages, ph.Name, ph.Sent, ph.Deleted, ph.Octets, ph.Handshake, ph.RoundTrips, ph.Seconds, ph.PublisherRSS>>20, ph.IndexerRSS>>20)
 	}
-	its := func(name string, c copied) {
+	its := func(name string, c fleet.Copied) {
 		fmt.Fprintf(w, "real\trsync, %s\t\t\t%d\t\t\t%.1f\t\t\t\n", name, c.Octets, c.Seconds)
 	}
 	if x := r.Real; x != nil {

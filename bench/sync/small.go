@@ -7,7 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/bench/fleet"
 )
+
+// host is whose pages they are.
+const host = "docs.test"
 
 // leastPages is the least number of pages that differences are spread over, so
 // that the guard against the deletion of many does not stand in the way.
@@ -15,11 +20,11 @@ const leastPages = 1000
 
 // small is what was measured on many small pages, with three indexers at once.
 type small struct {
-	Pages     int     `json:"pages"`
-	First     phase   `json:"first"`
-	Unchanged phase   `json:"unchanged"`
-	Lost      phase   `json:"lost"`    // the publisher's store, and ten pages are others
-	Restart   float64 `json:"restart"` // seconds until an indexer is ready
+	Pages     int         `json:"pages"`
+	First     fleet.Phase `json:"first"`
+	Unchanged fleet.Phase `json:"unchanged"`
+	Lost      fleet.Phase `json:"lost"`    // the publisher's store, and ten pages are others
+	Restart   float64     `json:"restart"` // seconds until an indexer is ready
 }
 
 func measureSmall(ctx context.Context, dir string, pages int, o options, progress func(string, ...any)) (_ *small, err error) {
@@ -28,14 +33,18 @@ func measureSmall(ctx context.Context, dir string, pages int, o options, progres
 		return nil, err
 	}
 	progress("%d small pages are written", pages)
-	f, err := newFleet(ctx, dir, o.bin, site, 3)
+	f, err := fleet.New(ctx, dir, o.bin, 3)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, f.stop(), os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, f.Stop(), os.RemoveAll(dir)) }()
+	p, err := f.Join(ctx, host, fleet.Source{Kind: "site", Location: site})
+	if err != nil {
+		return nil, err
+	}
 	s := &small{Pages: pages}
-	push := func(ph *phase, name string) error {
-		if *ph, err = f.push(ctx, name); err == nil {
+	push := func(ph *fleet.Phase, name string) error {
+		if *ph, err = p.Push(ctx, name); err == nil {
 			progress("%d small pages, %s: %d sent, %d deleted, %d octets, %d round trips, %.1f s; %d MiB and %d MiB", pages, name,
 				ph.Sent, ph.Deleted, ph.Octets, ph.RoundTrips, ph.Seconds, ph.PublisherRSS>>20, ph.IndexerRSS>>20)
 		}
@@ -44,7 +53,7 @@ func measureSmall(ctx context.Context, dir string, pages int, o options, progres
 	if err := errors.Join(push(&s.First, "first"), push(&s.Unchanged, "unchanged")); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(os.RemoveAll(filepath.Join(f.publisher(), "store")), differ(site, pages)); err != nil {
+	if err := errors.Join(os.RemoveAll(filepath.Join(p.Dir, "store")), differ(site, pages)); err != nil {
 		return nil, err
 	}
 	if err := push(&s.Lost, "store lost, ten differ"); err != nil {
@@ -53,12 +62,12 @@ func measureSmall(ctx context.Context, dir string, pages int, o options, progres
 	if s.First.Sent != pages || s.Unchanged.Sent+s.Unchanged.Deleted != 0 || s.Lost.Sent != 7 || s.Lost.Deleted != 3 {
 		return nil, fmt.Errorf("what was sent is not what differs: %+v", s)
 	}
-	x := f.indexers[0]
-	if err := x.stop(); err != nil {
+	x := f.Indexers[0]
+	if err := x.Stop(); err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	_, err = f.start(ctx, x)
+	err = f.Start(ctx, x)
 	s.Restart = time.Since(began).Seconds()
 	return s, err
 }

@@ -19,9 +19,12 @@ var languageForm = regexp.MustCompile(`^[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[
 
 // Content returns the page as every source gives it. Its payload is the line
 // itself, so nothing is lost; Location and SourceHash are the caller's.
-func (p *Page) Content() content.Page {
+func (p *Page) Content() content.Page { return p.contentOf(p.Digest(), p.Fingerprint()) }
+
+// contentOf is Content for who knows digest and fingerprint.
+func (p *Page) contentOf(digest, fingerprint [32]byte) content.Page {
 	c := content.Page{
-		URL: p.URL, Format: content.FormatSCP, Payload: p.Line, Digest: p.Digest(), Fingerprint: p.Fingerprint(),
+		URL: p.URL, Format: content.FormatSCP, Payload: p.Line, Digest: digest, Fingerprint: fingerprint,
 		Title: strings.TrimSpace(p.Title), Language: p.Language, Description: p.Description, Modified: p.Modified, Warnings: p.Warnings,
 	}
 	if c.Title == "" {

@@ -2,6 +2,7 @@ package scp
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
@@ -38,18 +39,32 @@ type layer struct {
 	refs atomic.Int32
 
 	sparseOnce sync.Once
-	sparse     []waypoint
+	sparse     []waypoint // and one without a URL, where the index ends
 	sparseErr  error
+
+	// recent is the stretch that the last lookup read: pages are mostly asked for
+	// one after the other.
+	recent atomic.Pointer[stretch]
+}
+
+// A stretch is entries of an index as they stand in it.
+type stretch struct {
+	from   int64
+	octets []byte
 }
 
 // A waypoint says where in an index a URL stands; there is one for each
-// waypointEvery entries, and those of a layer are held in memory.
+// waypointEvery entries, or sooner for each waypointOctets of them, and those of a
+// layer are held in memory.
 type waypoint struct {
 	url string
 	at  int64
 }
 
-const waypointEvery = 256
+const (
+	waypointEvery  = 256
+	waypointOctets = 64 << 10
+)
 
 func newLayer(generated time.Time, spool, index *os.File) *layer {
 	l := &layer{generated: generated, spool: spool, index: index}
@@ -140,45 +155,86 @@ func (l *layer) entries(from int64) iter.Seq2[entry, error] {
 	}
 }
 
-// lookup finds a URL; ok tells whether the layer has it.
+// lookup finds a URL; ok tells whether the layer has it. What it reads and keeps is
+// less than 300 KiB: two stretches between waypoints.
 func (l *layer) lookup(url string) (e entry, ok bool, err error) {
 	l.sparseOnce.Do(func() { l.sparse, l.sparseErr = waypoints(l.index) })
 	if l.sparseErr != nil {
 		return entry{}, false, l.sparseErr
 	}
-	i, exact := slices.BinarySearchFunc(l.sparse, url, func(w waypoint, url string) int { return strings.Compare(w.url, url) })
-	if !exact {
-		i--
+	named := l.sparse[:len(l.sparse)-1]
+	i, exact := slices.BinarySearchFunc(named, url, func(w waypoint, url string) int { return strings.Compare(w.url, url) })
+	// The first entry of a URL, which is the one that counts, may lie before the
+	// waypoint that names it.
+	first, end := max(i-1, 0), i
+	if exact {
+		end++
 	}
-	// Entries of one URL may lie before the waypoint that names it.
-	if i = max(i-1, 0); len(l.sparse) == 0 {
-		return entry{}, false, nil
+	octets, err := l.stretch(l.sparse[first].at, l.sparse[end].at)
+	if err != nil {
+		return entry{}, false, fmt.Errorf("mirror: index: %w", err)
 	}
-	for e, err := range l.entries(l.sparse[i].at) {
-		if err != nil || e.url >= url {
-			return e, err == nil && e.url == url, err
+	for len(octets) > 0 {
+		name, size, err := entryURL(octets)
+		if err != nil {
+			return entry{}, false, fmt.Errorf("mirror: index: %w", err)
 		}
+		if string(name) == url {
+			e, _, err := readEntry(bytes.NewReader(octets))
+			return e, err == nil, err
+		}
+		if string(name) > url {
+			break
+		}
+		octets = octets[size:]
 	}
 	return entry{}, false, nil
 }
 
+// stretch gives the octets of the index in [from, to).
+func (l *layer) stretch(from, to int64) ([]byte, error) {
+	if r := l.recent.Load(); r != nil && r.from == from && int64(len(r.octets)) == to-from {
+		return r.octets, nil
+	}
+	r := &stretch{from, make([]byte, to-from)}
+	if _, err := l.index.ReadAt(r.octets, from); err != nil {
+		return nil, err
+	}
+	l.recent.Store(r)
+	return r.octets, nil
+}
+
+// waypoints walks the index once; the last one stands at its end.
 func waypoints(index *os.File) ([]waypoint, error) {
 	var all []waypoint
 	in := bufio.NewReaderSize(io.NewSectionReader(index, 0, 1<<62), 256<<10)
-	at := int64(0)
-	for n := 0; ; n++ {
+	at, since := int64(0), 0
+	for {
 		e, size, err := readEntry(in)
 		if err == io.EOF {
-			return all, nil
+			return append(all, waypoint{at: at}), nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("mirror: index: %w", err)
 		}
-		if n%waypointEvery == 0 {
-			all = append(all, waypoint{e.url, at})
+		if len(all) == 0 || since >= waypointEvery || at-all[len(all)-1].at >= waypointOctets {
+			all, since = append(all, waypoint{e.url, at}), 0
 		}
+		since++
 		at += int64(size)
 	}
+}
+
+// entryURL is the URL of the entry that octets begin with, and its size.
+func entryURL(octets []byte) (url []byte, size int, err error) {
+	if len(octets) < entrySize {
+		return nil, 0, io.ErrUnexpectedEOF
+	}
+	size = entrySize + int(binary.LittleEndian.Uint16(octets))
+	if len(octets) < size {
+		return nil, 0, io.ErrUnexpectedEOF
+	}
+	return octets[entrySize:size], size, nil
 }
 
 // compare orders entries by URL, and those of one URL by what wins.

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"net/url"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/content/fetch"
 	"github.com/uzpif-oi/uzpif-oi/content/site"
+	"github.com/uzpif-oi/uzpif-oi/internal/inorder"
 )
 
 // SourceVersion changes whenever the same collection may give other pages than
@@ -190,8 +192,9 @@ func (s *Source) hold() ([]*layer, func()) {
 }
 
 // Pages brings the mirror up to date, and then yields its pages in ascending
-// byte order of location, which is their URL. It holds one page and, of each
-// layer, one entry of the index.
+// byte order of location, which is their URL. Small pages are read on all cores:
+// it holds two of them more than there are cores, or one that is large, and, of each
+// layer, one entry of the index. known is called by several goroutines.
 //
 // If what is listed cannot be read at all, the error is all that is yielded. A
 // collection that is rejected changes nothing of what its section had before;
@@ -211,19 +214,32 @@ func (s *Source) Pages(
 		}
 		layers, release := s.hold()
 		defer release()
-		for f, err := range fold(layers) {
-			if err == nil {
-				err = ctx.Err()
+		read := func(f found) (taken, error) {
+			if err := ctx.Err(); err != nil || f.length > sharedPage {
+				return taken{found: f}, err
 			}
-			var page content.Page
-			if err == nil {
-				page, err = f.page(known)
+			page, err := f.page(known)
+			return taken{f, page, true}, err
+		}
+		for t, err := range inorder.Map(fold(layers), runtime.GOMAXPROCS(0), read) {
+			if err == nil && !t.read {
+				t.page, err = t.found.page(known)
 			}
-			if !yield(page, err) || err != nil {
+			if !yield(t.page, err) || err != nil {
 				return
 			}
 		}
 	}
+}
+
+// sharedPage is the size up to which pages are read side by side.
+const sharedPage = 1 << 20
+
+// A taken is a page on its way through Pages.
+type taken struct {
+	found found
+	page  content.Page
+	read  bool
 }
 
 // page reads the page, unless the caller knows its octets.
@@ -237,7 +253,7 @@ func (f *found) page(known func(string) ([32]byte, bool)) (content.Page, error) 
 	if err != nil {
 		return content.Page{}, err
 	}
-	c := p.Content()
+	c := p.contentOf(f.digest, f.fingerprint)
 	c.Location, c.SourceHash = f.url, f.digest
 	c.Modified = f.modified.Truncate(time.Second)
 	if f.conflict {

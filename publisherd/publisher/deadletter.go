@@ -54,11 +54,18 @@ func (a agreement) bury(b *durable.Batch, l letter) error {
 // settleLetters takes note of what became of the items of a batch, in the commit
 // of its receipt.
 func (a agreement) settleLetters(b *durable.Batch, items []offered, all []decided, at envelope.Time) error {
+	any, err := a.anyLetter(b)
+	if err != nil {
+		return err
+	}
 	for i, it := range items {
 		if it.Op == translog.OpPut && all[i].decision == translog.Exclude {
 			if err := a.bury(b, letter{URL: it.URL, Reason: clean(all[i].reason), Revision: it.Revision, Since: at}); err != nil {
 				return err
 			}
+			continue
+		}
+		if !any {
 			continue
 		}
 		key := letterKey(a.rel.Series, urlHash(it.URL))
@@ -71,6 +78,16 @@ func (a agreement) settleLetters(b *durable.Batch, items []offered, all []decide
 		}
 	}
 	return nil
+}
+
+// anyLetter reports whether there is one: mostly there is none, and then not each
+// page has to be looked up.
+func (a agreement) anyLetter(r durable.Reader) (bool, error) {
+	all := rowKey('A', a.rel.Series, 'f')
+	for _, err := range r.Scan(all, durable.PrefixEnd(all)) {
+		return true, err
+	}
+	return false, nil
 }
 
 // buryAll writes what this side found out itself, and takes away what counts no

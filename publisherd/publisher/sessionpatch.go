@@ -40,9 +40,13 @@ type patch struct {
 // base that is nil is none. There is no patch if it has no base, or if it is not
 // smaller than limit octets.
 func newPatch(items []*oiv1.Item, bodies, bases [][]byte, limit int) (*patch, error) {
+	octets, held := octetsOf(bodies), octetsOf(bases)
+	if octets == 0 || held == 0 { // as for all that is new
+		return nil, nil
+	}
 	p := new(patch)
 	var list oiv1.Items
-	var dictionary, raw []byte
+	dictionary, raw := make([]byte, 0, held), make([]byte, 0, octets)
 	for i, it := range items {
 		if bases[i] != nil {
 			it = proto.CloneOf(it)
@@ -52,9 +56,6 @@ func newPatch(items []*oiv1.Item, bodies, bases [][]byte, limit int) (*patch, er
 		}
 		list.Items = append(list.Items, it)
 		raw = append(raw, bodies[i]...)
-	}
-	if len(dictionary) == 0 || len(raw) == 0 {
-		return nil, nil
 	}
 	listed, err := (proto.MarshalOptions{Deterministic: true}).Marshal(&list)
 	if err != nil {
@@ -73,6 +74,13 @@ func newPatch(items []*oiv1.Item, bodies, bases [][]byte, limit int) (*patch, er
 		return nil, nil
 	}
 	return p, nil
+}
+
+func octetsOf(all [][]byte) (n int) {
+	for _, b := range all {
+		n += len(b)
+	}
+	return n
 }
 
 // encodeFrame compresses raw, under a dictionary if there is one.

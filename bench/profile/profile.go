@@ -1,4 +1,5 @@
-package main
+// Package profile takes profiles of a measurement.
+package profile
 
 import (
 	"errors"
@@ -8,9 +9,9 @@ import (
 	"runtime/pprof"
 )
 
-// startProfiles begins profiles, and returns what ends and writes them to dir;
+// Start begins profiles, and returns what ends and writes them to dir;
 // "" makes none.
-func startProfiles(dir string) (stop func() error, err error) {
+func Start(dir string) (stop func() error, err error) {
 	if dir == "" {
 		return func() error { return nil }, nil
 	}

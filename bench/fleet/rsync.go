@@ -1,4 +1,4 @@
-package main
+package fleet
 
 import (
 	"bytes"
@@ -15,39 +15,33 @@ import (
 	"time"
 )
 
-// rsync is what `rsync -az` from a daemon did for the same folder.
-type rsync struct {
-	First     copied `json:"first"`
-	Unchanged copied `json:"unchanged"`
-	Edited    copied `json:"edited"`
-}
-
-type copied struct {
+// A Copied is what one run of rsync did.
+type Copied struct {
 	Octets  int64   `json:"octets"` // sent and received, by its own count
 	Seconds float64 `json:"seconds"`
+	CPU     float64 `json:"cpu"` // seconds of the processors, without the daemon's
 }
 
-// A daemon is an rsync that serves one folder on the loopback interface.
-type daemon struct {
+// An Rsync is its daemon, which serves one folder on the loopback interface.
+type Rsync struct {
 	cmd     *exec.Cmd
 	address string
-	to      string
+	To      string // the copy
 }
 
-func startRsync(ctx context.Context, dir, site string) (*daemon, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// StartRsync serves site; what it needs and the copy go below dir.
+func StartRsync(ctx context.Context, dir, site string) (*Rsync, error) {
+	address, err := freePort() // rsync has no way to choose one by itself
 	if err != nil {
 		return nil, err
 	}
-	address := l.Addr().String()
-	l.Close() // rsync has no way to choose a port by itself
 	config := filepath.Join(dir, "rsyncd.conf")
 	text := fmt.Sprintf("use chroot = no\nuid = %d\ngid = %d\n[site]\npath = %s\nread only = yes\n", os.Getuid(), os.Getgid(), site)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
 	host, port, _ := net.SplitHostPort(address) // which Listen has made
-	d := &daemon{address: address, to: filepath.Join(dir, "copy")}
+	d := &Rsync{address: address, To: filepath.Join(dir, "copy")}
 	d.cmd = exec.Command("rsync", "--daemon", "--no-detach", "--address", host, "--port", port, "--config", config)
 	if err := d.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%w (the Debian package rsync has it)", err)
@@ -58,25 +52,27 @@ func startRsync(ctx context.Context, dir, site string) (*daemon, error) {
 			return d, nil
 		}
 	}
-	d.stop()
+	d.Stop()
 	return nil, errors.Join(errors.New("the daemon of rsync does not answer"), ctx.Err())
 }
 
-// stop ends the daemon; how is of no interest.
-func (d *daemon) stop() {
+// Stop ends the daemon; how is of no interest.
+func (d *Rsync) Stop() {
 	d.cmd.Process.Signal(syscall.SIGTERM)
 	d.cmd.Wait()
 }
 
-// copy brings the copy up to the folder.
-func (d *daemon) copy(ctx context.Context) (copied, error) {
+// Copy brings the copy up to the folder.
+func (d *Rsync) Copy(ctx context.Context) (Copied, error) {
 	began := time.Now()
-	out, err := exec.CommandContext(ctx, "rsync", "-az", "--delete", "--stats", "rsync://"+d.address+"/site/", d.to+"/").Output()
+	cmd := exec.CommandContext(ctx, "rsync", "-az", "--delete", "--stats", "rsync://"+d.address+"/site/", d.To+"/")
+	out, err := cmd.Output()
 	if err != nil {
-		return copied{}, fmt.Errorf("rsync: %w", err)
+		return Copied{}, fmt.Errorf("rsync: %w", err)
 	}
+	took := time.Since(began)
 	n, err := moved(out)
-	return copied{n, time.Since(began).Seconds()}, err
+	return Copied{n, took.Seconds(), (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()}, err
 }
 
 // moved reads what rsync --stats says of the octets that went either way.
