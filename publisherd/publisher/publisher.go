@@ -127,12 +127,13 @@ func Open(c Config) (*Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := durable.Open(filepath.Join(c.Dir, "store"), durable.Options{Logger: c.Log, Room: c.Room, Stall: c.Stall, FS: c.FS})
+	store, err := durable.Open(filepath.Join(c.Dir, "store"), durable.Options{CacheBytes: storeCache, MemTableBytes: storeMemTable, Logger: c.Log, Room: c.Room, Stall: c.Stall, FS: c.FS})
 	if err != nil {
 		return nil, err
 	}
 	p := &Publisher{dir: c.Dir, log: c.Log, clock: c.Now, local: local, trust: trust, store: store, edits: make(map[string]*sync.Mutex),
-		verify: cmp.Or(c.Verify, defaultVerify), keptBytes: c.PatchBytes, random: c.Rand, public: openPublic, proxy: proxy, proxySecret: c.ProxyCredentials}
+		verify: cmp.Or(c.Verify, defaultVerify), keptBytes: c.PatchBytes, random: c.Rand, proxy: proxy, proxySecret: c.ProxyCredentials}
+	p.public = p.openPublic
 	p.SetReply(c.Reply)
 	return p, nil
 }
@@ -233,6 +234,13 @@ func (p *Publisher) journal(collection string) journal {
 	}
 	return journal{p.store, collection, p.edits[collection]}
 }
+
+// The memory of the store: rows are small, and look-ups of what is not there, which
+// are most, need the filters of tables alone, 12 MiB of them for a million pages.
+const (
+	storeCache    = 32 << 20
+	storeMemTable = 8 << 20
+)
 
 // A collection is a source with its journal. Its cache is filled by one scan,
 // and only read from then on.

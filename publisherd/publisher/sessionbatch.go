@@ -209,11 +209,11 @@ func (d *drafter) item(r durable.Reader, h [32]byte, row pageRow) (*offered, err
 		return nil, nil
 	}
 	if uint64(row.Size) > d.maxPage() {
-		d.refuse(row, string(grants.ErrOversize))
+		d.refuse(row, string(grants.ErrOversize), fmt.Sprintf("its payload has %d octets, at most %d are taken", row.Size, d.maxPage()))
 		return nil, nil
 	}
 	if d.pace.never(row.Size) {
-		d.refuse(row, string(grants.ErrLimit))
+		d.refuse(row, string(grants.ErrLimit), fmt.Sprintf("its payload of %d octets is more than the grant allows for a day", row.Size))
 		return nil, nil
 	}
 	it := &offered{URL: row.URL, Digest: row.Digest, Op: translog.OpPut, Format: row.Format, Revision: row.Revision, place: place}
@@ -289,11 +289,11 @@ func (d *drafter) compress(dr *draft) error {
 	return nil
 }
 
-// newEncoder makes the encoder of batch frames.
-func newEncoder() (*zstd.Encoder, error) {
-	return zstd.NewWriter(nil,
+// newEncoder makes the encoder of batch frames, with options on top.
+func newEncoder(options ...zstd.EOption) (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, append([]zstd.EOption{
 		zstd.WithEncoderLevel(zstd.SpeedBetterCompression),
 		zstd.WithWindowSize(maxWindow),
 		zstd.WithEncoderConcurrency(1),
-	)
+	}, options...)...)
 }

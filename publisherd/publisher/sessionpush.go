@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
@@ -104,7 +105,8 @@ func (s *session) newDrafter(a agreement, col *collection, target uint64) (*draf
 	if err != nil {
 		return nil, err
 	}
-	encoder, err := newEncoder()
+	// A batch is shorter than the window: one of them is history enough, not two.
+	encoder, err := newEncoder(zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +123,7 @@ func (s *session) deliver(ctx context.Context, a agreement, c cursor, d *drafter
 	group, ctx := errgroup.WithContext(ctx)
 	from, begins, spent := c.Seen, c.Acked, false
 	told := func(done uint64) {
-		tell(ctx, Progress{Collection: a.rel.Collection, Done: int64(done) - int64(from), Total: int64(d.target) - int64(from), Octets: s.wire.out.Load()})
+		tell(ctx, Progress{Indexer: a.rel.Indexer, Collection: a.rel.Collection, Done: int64(done) - int64(from), Total: int64(d.target) - int64(from), Octets: s.wire.out.Load()})
 	}
 	told(from)
 	group.Go(func() error { return d.run(ctx, from, begins, drafts) })
