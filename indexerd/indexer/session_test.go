@@ -155,7 +155,7 @@ func TestDrainAnswersWhatIsInFlight(t *testing.T) {
 		defer close(drained)
 		r.x.sessions.drain(drainTime)
 	}()
-	if f := c.next().GetDrain(); f == nil || f.ComeBackMs < comeBack || f.ComeBackMs > comeBack+comeSpread {
+	if f := c.next().GetDrain(); f == nil || f.ComeBackMs < comeBack || f.ComeBackMs > comeBack+spreadOf(1) {
 		t.Errorf("told %v", f)
 	}
 	c.send(&oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Chunk{Chunk: &oiv1.Chunk{Data: b.frame[10:]}}})
