@@ -74,7 +74,8 @@ type Publisher struct {
 	keptBytes int64         // see Config.PatchBytes
 
 	proxy       func(address string) (*url.URL, error) // nil: none
-	proxySecret string                                 // see Config
+	frames      framer
+	proxySecret string // see Config
 
 	highest highest
 	// public opens the public log of an indexer; nil compares none.

@@ -122,7 +122,7 @@ func (p *Publisher) Push(ctx context.Context, o PushOptions) ([]Result, error) {
 }
 
 // pushesAtOnce is how many indexers a push brings up to date side by side. Each
-// takes a connection, an encoder with its window, and two batches.
+// takes a connection and two batches; see also frameTurns.
 const pushesAtOnce = 4
 
 // pushAll pushes to all indexers, and gives their results by name.

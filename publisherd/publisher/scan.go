@@ -327,7 +327,7 @@ type keptPayload struct {
 // and for each of them keptOverhead, what its place in the map takes (two slots
 // of 88 octets while the map grows) and its allocation is rounded up by.
 const (
-	payloadCache = 32 << 20
+	payloadCache = 16 << 20
 	keptOverhead = 256
 )
 

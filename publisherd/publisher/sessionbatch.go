@@ -56,7 +56,6 @@ type drafter struct {
 	members *members
 	source  reader
 	cache   *payloads
-	encoder *zstd.Encoder
 	limits  *oiv1.Limits
 	target  uint64 // the journal's head when the push began
 	report  *Result
@@ -285,8 +284,8 @@ func (d *drafter) compress(dr *draft) error {
 		d.raw = append(d.raw, b...)
 	}
 	dr.rawBytes = len(d.raw)
-	dr.frame = d.encoder.EncodeAll(d.raw, nil)
-	return nil
+	dr.frame, err = d.p.frames.encode(d.raw)
+	return err
 }
 
 // newEncoder makes the encoder of batch frames, with options on top.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
@@ -78,7 +77,6 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 	if err != nil {
 		return err
 	}
-	defer d.encoder.Close()
 	d.resend = s.probing.resend[rel.Series]
 	defer func() {
 		report.OutOfScope += d.report.OutOfScope
@@ -94,8 +92,7 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 	return s.deliver(ctx, a, c, d, report)
 }
 
-// newDrafter makes a drafter of what the journal has up to target. Its encoder
-// has to be closed.
+// newDrafter makes a drafter of what the journal has up to target.
 func (s *session) newDrafter(a agreement, col *collection, target uint64) (*drafter, error) {
 	members, err := a.rel.openMembers(s.p.dir)
 	if err != nil {
@@ -105,13 +102,8 @@ func (s *session) newDrafter(a agreement, col *collection, target uint64) (*draf
 	if err != nil {
 		return nil, err
 	}
-	// A batch is shorter than the window: one of them is history enough, not two.
-	encoder, err := newEncoder(zstd.WithLowerEncoderMem(true))
-	if err != nil {
-		return nil, err
-	}
 	return &drafter{
-		p: s.p, journal: col.journal, agreed: a, members: members, source: col.source, cache: col.cache, encoder: encoder,
+		p: s.p, journal: col.journal, agreed: a, members: members, source: col.source, cache: col.cache,
 		limits: s.welcome.Limits, target: target, report: new(Result), one: make(chan struct{}, 1),
 		pace: pacer{limits: a.limits(), used: paced.Used}, patches: s.patches(),
 	}, nil
