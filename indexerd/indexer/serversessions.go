@@ -99,7 +99,9 @@ func (m *member) comeBackLater(why error, sessions int) {
 
 // spreadOf is over how many milliseconds sessions come back: about a hundred a
 // second, whose handshakes cost a core a tenth of its time.
-func spreadOf(sessions int) uint32 { return uint32(min(comeSpread+comeEach*sessions, comeMost)) }
+func spreadOf(sessions int) uint32 {
+	return uint32(comeSpread + min(comeEach*sessions, comeMost-comeSpread))
+}
 
 // leave takes m out, unless a newer session has taken its place.
 func (r *registry) leave(m *member) {

@@ -75,7 +75,8 @@ type Publisher struct {
 
 	proxy       func(address string) (*url.URL, error) // nil: none
 	frames      framer
-	proxySecret string // see Config
+	largeMu     sync.Mutex // held while a large page is made out of its source, to be sent
+	proxySecret string     // see Config
 
 	highest highest
 	// public opens the public log of an indexer; nil compares none.

@@ -247,6 +247,11 @@ func (d *drafter) body(ctx context.Context, h [32]byte, row pageRow, alone bool)
 // fetch reads a page's payload from its source again. When the source has
 // moved on, there is none: the journal has a later revision of the page then.
 func (d *drafter) fetch(ctx context.Context, h [32]byte, row pageRow) ([]byte, error) {
+	if uint64(row.Size) > d.maxShared() {
+		// Making one takes more than holding it: one at a time, whoever it is for.
+		d.p.largeMu.Lock()
+		defer d.p.largeMu.Unlock()
+	}
 	p, err := d.source.Fetch(ctx, row.Location)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
