@@ -97,8 +97,8 @@ func (m *member) comeBackLater(why error, sessions int) {
 	m.finish(why)
 }
 
-// spreadOf is over how many milliseconds sessions come back: about a hundred a
-// second, whose handshakes cost a core a tenth of its time.
+// spreadOf is over how many milliseconds sessions come back: no more than about a
+// hundred a second, up to 5,750 sessions.
 func spreadOf(sessions int) uint32 {
 	return uint32(comeSpread + min(comeEach*sessions, comeMost-comeSpread))
 }
