@@ -238,9 +238,9 @@ func (p *Publisher) journal(collection string) journal {
 }
 
 // The memory of the store: rows are small, and look-ups of what is not there, which
-// are most, need the filters of tables alone, 12 MiB of them for a million pages.
+// are most, need the filters of tables alone: 15 MiB for a million pages and three indexers.
 const (
-	storeCache    = 32 << 20
+	storeCache    = 24 << 20
 	storeMemTable = 8 << 20
 )
 
