@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 
 	"github.com/uzpif-oi/uzpif-oi/internal/e2e/pair"
@@ -17,13 +16,11 @@ import (
 )
 
 // TestAPushGoesThroughAProxyThatResolvesTheName names the indexer by a name that
-// no resolver knows, behind a proxy that wants a credential. Its public log is read
-// by the same way.
+// no resolver knows, behind a proxy that wants a credential.
 func TestAPushGoesThroughAProxyThatResolvesTheName(t *testing.T) {
 	const name = "indexer.invalid:7443"
 	p := pair.New(t, 3)
 	peer := p.Address
-	var logs atomic.Int64 // how often the log's address was asked for
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	pair.Check(t, err)
 	defer l.Close()
@@ -37,18 +34,11 @@ func TestAPushGoesThroughAProxyThatResolvesTheName(t *testing.T) {
 				defer c.Close()
 				in := bufio.NewReader(c)
 				q, err := http.ReadRequest(in)
-				if err != nil {
-					return
-				}
-				to, known := map[string]string{name: peer, p.Public: p.Public}[q.RequestURI]
-				if !known || q.Header.Get("Proxy-Authorization") != "Bearer token" {
+				if err != nil || q.RequestURI != name || q.Header.Get("Proxy-Authorization") != "Bearer token" {
 					io.WriteString(c, "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
 					return
 				}
-				if to == p.Public {
-					logs.Add(1)
-				}
-				up, err := net.Dial("tcp", to)
+				up, err := net.Dial("tcp", peer)
 				if err != nil {
 					return
 				}
@@ -77,8 +67,5 @@ func TestAPushGoesThroughAProxyThatResolvesTheName(t *testing.T) {
 	results, err := push()
 	if err != nil || results[0].Sent != 3 {
 		t.Errorf("%+v, %v", results, err)
-	}
-	if logs.Load() == 0 {
-		t.Error("the public log was read on another way, or not at all")
 	}
 }

@@ -65,7 +65,7 @@ type publicLog interface {
 }
 
 // openPublic reads a log over HTTP, without any certificate of ours, and by the way
-// on which sessions go out.
+// on which sessions go out (TestThePublicLogIsReadByTheWayOfSessions).
 func (p *Publisher) openPublic(log *identity.Log) (publicLog, error) {
 	d := link.Dialer{Proxy: p.proxy, Authorization: p.proxyCredential}
 	return remote.New(log.URL, log.VKey, remote.Options{
