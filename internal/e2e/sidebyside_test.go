@@ -10,9 +10,9 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
 )
 
-// TestASlowIndexerHoldsUpNoOther pushes to three indexers, of which the first by
+// TestAnIndexerThatSaysNothingHoldsUpNoPush pushes to three indexers, of which the first by
 // name says nothing before the others have everything.
-func TestASlowIndexerHoldsUpNoOther(t *testing.T) {
+func TestAnIndexerThatSaysNothingHoldsUpNoPush(t *testing.T) {
 	p := pair.New(t, 3)
 	others := []*pair.Pair{p.Beside("spiffe://second.test/indexer"), p.Beside("spiffe://third.test/indexer")}
 	for _, o := range others {
