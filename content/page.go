@@ -78,7 +78,27 @@ type Skipped struct {
 	Location string
 	Reason   string
 	Err      error
+
+	// Stamp is set where it is the file's octets that give no page: as long as it
+	// is the file's, they do not. Unread says that the caller remembered so.
+	Stamp  Stamp
+	Unread bool
 }
+
+// Kept is what a caller remembers of a file under a Stamp: that its octets gave a
+// page, or that they gave none, and why.
+type Kept struct {
+	Page    bool
+	Skipped *Skipped
+}
+
+// How large one page may be, in octets: what its owner keeps of it, which is the
+// file of a folder and elsewhere the payload, and what is made of that. A payload
+// names its URL and title beside the words, and escapes quotes and line ends.
+const (
+	MaxSource  = 100 << 20
+	MaxPayload = 128 << 20
+)
 
 // A Format says how a payload is encoded. Its value is one octet on the wire
 // and in hashes, and never changes its meaning. Zero is no format.

@@ -93,7 +93,7 @@ type Config struct {
 	// Indexer is the SPIFFE ID of the indexer, Addr where its feed is, host:port.
 	Indexer, Addr string
 	Purpose       string
-	// MaxPayload is the largest payload that is taken, in octets; 0 means 100 MiB.
+	// MaxPayload is the largest payload that is taken, in octets; 0 means 128 MiB.
 	MaxPayload uint64
 	// Silence is how long nothing may come before the connection is given up; 0
 	// means 42 s. The indexer says something every 10 s.

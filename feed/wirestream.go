@@ -39,7 +39,7 @@ func open(c Config) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.MaxPayload, c.Silence = cmp.Or(c.MaxPayload, 100<<20), cmp.Or(c.Silence, 42*time.Second)
+	c.MaxPayload, c.Silence = cmp.Or(c.MaxPayload, 128<<20), cmp.Or(c.Silence, 42*time.Second)
 	tls := identity.ClientConfig(local.Certificate, trust, identity.Indexer, name, time.Now)
 	conn, err := grpc.NewClient("passthrough:///"+c.Addr,
 		grpc.WithTransportCredentials(credentials.NewTLS(tls)), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))

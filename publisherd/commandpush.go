@@ -65,7 +65,11 @@ func stepOf(p publisher.Progress) cli.Step {
 	if p.Scan {
 		what = "scan "
 	}
-	return cli.Step{What: what + p.Collection, Done: p.Done, Total: p.Total, Octets: p.Octets}
+	what += p.Collection
+	if p.Indexers > 1 {
+		what += fmt.Sprintf(" to %d indexers", p.Indexers)
+	}
+	return cli.Step{What: what, Done: p.Done, Total: p.Total, Octets: p.Octets}
 }
 
 func (a *app) printResult(w io.Writer, r publisher.Result) error {
@@ -75,8 +79,8 @@ func (a *app) printResult(w io.Writer, r publisher.Result) error {
 	if r.Withheld > 0 {
 		fmt.Fprintf(w, "%s, collection %s: %d pages are withheld by what they say of themselves; source scan names them\n", r.Indexer, r.Collection, r.Withheld)
 	}
-	fmt.Fprintf(w, "%s, collection %s: %d sent, %d deleted, %d unchanged, %d refused, %d files skipped; %.2f s, %d octets out, %d in, of them %d for the handshake\n",
-		r.Indexer, r.Collection, r.Sent, r.Deleted, r.Unchanged, r.RefusedCount, len(r.Skipped), r.Seconds, r.WireOut, r.WireIn, r.Handshake)
+	fmt.Fprintf(w, "%s, collection %s: %d sent, %d deleted, %d unchanged, %d refused, %d files give no page; %.2f s, %d octets out, %d in, of them %d for the handshake\n",
+		r.Indexer, r.Collection, r.Sent, r.Deleted, r.Unchanged, r.RefusedCount, r.SkippedCount, r.Seconds, r.WireOut, r.WireIn, r.Handshake)
 	if r.Signalled > 0 || r.Asked > 0 || r.Waiting > 0 {
 		fmt.Fprintf(w, "  %d pages signalled, %d asked for by the indexer, %d that it means to ask for later\n", r.Signalled, r.Asked, r.Waiting)
 	}
@@ -92,8 +96,11 @@ func (a *app) printResult(w io.Writer, r publisher.Result) error {
 	for _, x := range r.Unshown {
 		fmt.Fprintf(w, "  NOT SHOWN %s: %s; it was sent again\n", x.URL, x.Reason)
 	}
-	for _, x := range r.Skipped {
+	for _, x := range r.Skipped[:min(len(r.Skipped), fewRefused)] {
 		fmt.Fprintf(w, "  skipped %s: %s\n", x.Location, x.Reason)
+	}
+	if more := r.SkippedCount - fewRefused; more > 0 {
+		fmt.Fprintf(w, "  and %d more files; \"source scan\" names them\n", more)
 	}
 	return nil
 }

@@ -26,8 +26,9 @@ func newRefused(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "refused",
 		Short: "List the pages that are not delivered, with the reason and since when",
-		Long: "refused lists the pages that an indexer refused, or that are beyond what it takes. Each stays\n" +
-			"in the list until the page is delivered, in another revision, or is gone. Without --all the\n" +
+		Long: "refused lists the pages that an indexer refused, or that are beyond what it takes, and the files\n" +
+			"that can be no page, such as one of more than 100 MiB. Each stays in the list until the page is\n" +
+			"delivered, in another revision, or is gone. Without --all the\n" +
 			"first 100 are shown; --json prints all, one a line.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,6 +45,8 @@ func newRefused(a *app) *cobra.Command {
 					if err := cli.PrintJSON(w, l); err != nil {
 						return err
 					}
+				case (all || i < manyRefused) && l.URL == "":
+					fmt.Fprintf(w, "%s, of collection %s: %s since %s\n", l.Location, l.Collection, l.Reason, l.Since)
 				case all || i < manyRefused:
 					fmt.Fprintf(w, "%s: %s since %s, by %s\n", l.URL, reasonOf(l), l.Since, l.Indexer)
 				}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -15,64 +14,119 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/content"
 )
 
-// An entry is a file that is a page.
+// An entry is a file that is a page, or would be one if its name gave a URL.
 type entry struct {
 	location string
 	url      string
-	stamp    content.Stamp // see stat
+	stamp    content.Stamp // see statFolder
+	unnamed  error         // why there is no url
 }
 
-// list walks the whole folder and returns its pages in ascending byte order of
-// location; it holds their names, and nothing of their content. A folder that
-// cannot be listed, and two files for one URL, are errors: a page that is
-// missing from the list is taken for gone.
-func (s *Site) list(ctx context.Context, root *os.Root, base string, skip func(content.Skipped)) ([]entry, error) {
-	var pages []entry
-	var skipped []content.Skipped
-	err := fs.WalkDir(root.FS(), ".", func(location string, d fs.DirEntry, err error) error {
-		if err == nil {
-			err = ctx.Err()
-		}
-		switch {
-		case err != nil:
-			return err
-		case location == ".":
-			return nil
-		case strings.HasPrefix(d.Name(), ".") && d.IsDir():
-			return fs.SkipDir
-		case strings.HasPrefix(d.Name(), ".") || !d.Type().IsRegular() || kindOf(location) == noPage:
-			return nil
-		}
-		u, err := s.pageURL(base, location)
-		if err != nil {
-			skipped = append(skipped, content.Skipped{Location: location, Reason: "its name gives no URL", Err: err})
-			return nil
-		}
-		pages = append(pages, entry{location: location, url: u})
-		return nil
-	})
+// runEntries is how many entries of one folder are handed on at once.
+const runEntries = 256
+
+// A walk goes through the whole folder. It holds the names in one folder, and in
+// those above it, and nothing of what the files hold.
+type walk struct {
+	site *Site
+	root *os.Root
+	base string
+	// emit, if not nil, is given the pages in ascending byte order of location, in
+	// runs of one folder, which are its own.
+	emit func([]entry) error
+}
+
+// folder walks one folder. One that cannot be listed, and two files for one URL,
+// are errors: a page that is not listed is taken for gone. Octets of a name stand
+// each for themselves in a URL, so only files of the same folder can share one.
+func (w *walk) folder(ctx context.Context, location string) error {
+	names, err := w.names(ctx, location)
 	if err != nil {
-		return nil, fmt.Errorf("list site folder: %w", err)
+		return fmt.Errorf("list site folder: %w", err)
 	}
-	if err := checkUnique(pages); err != nil {
+	if err := w.checkUnique(location, names); err != nil {
+		return err
+	}
+	var run []entry
+	hand := func() error {
+		if len(run) == 0 || w.emit == nil {
+			return nil
+		}
+		defer func() { run = nil }()
+		return w.emit(run)
+	}
+	for _, name := range names {
+		if below, ok := strings.CutSuffix(name, "/"); ok {
+			if err := hand(); err != nil {
+				return err
+			}
+			if err := w.folder(ctx, path.Join(location, below)); err != nil {
+				return err
+			}
+			continue
+		}
+		if w.emit == nil {
+			continue
+		}
+		e := entry{location: path.Join(location, name)}
+		e.url, e.unnamed = w.site.pageURL(w.base, e.location)
+		if run = append(run, e); len(run) == runEntries {
+			if err := hand(); err != nil {
+				return err
+			}
+		}
+	}
+	return hand()
+}
+
+// names lists a folder's pages, and its folders with a slash at their end: in
+// this order all that is below them is in byte order.
+func (w *walk) names(ctx context.Context, location string) ([]string, error) {
+	dir, err := w.root.Open(location)
+	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(pages, func(a, b entry) int { return cmp.Compare(a.location, b.location) })
-	for _, f := range skipped {
-		skip(f)
+	defer dir.Close()
+	var names []string
+	for {
+		found, err := dir.ReadDir(runEntries)
+		for _, d := range found {
+			switch name := d.Name(); {
+			case strings.HasPrefix(name, "."):
+			case d.IsDir():
+				names = append(names, name+"/")
+			case d.Type().IsRegular() && kindOf(name) != noPage:
+				names = append(names, name)
+			}
+		}
+		if isEOF(err) {
+			break
+		}
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return nil, err
+		}
 	}
-	return pages, nil
+	slices.Sort(names)
+	return names, nil
 }
 
-// checkUnique sorts pages by URL, and names two files that share one.
-func checkUnique(pages []entry) error {
-	slices.SortFunc(pages, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a.url, b.url), cmp.Compare(a.location, b.location))
-	})
-	for i := 1; i < len(pages); i++ {
-		if pages[i].url == pages[i-1].url {
-			return fmt.Errorf("%q and %q are both %s", pages[i-1].location, pages[i].location, pages[i].url)
+// checkUnique names two files of a folder that share a URL: only where an ending
+// is left out can they.
+func (w *walk) checkUnique(location string, names []string) error {
+	first := make(map[string]string)
+	for _, name := range names {
+		last := w.site.lastOf(name)
+		if last == name || strings.HasSuffix(name, "/") {
+			continue
 		}
+		if other, ok := first[last]; ok {
+			u, err := w.site.pageURL(w.base, path.Join(location, name))
+			if err != nil {
+				continue // neither has one
+			}
+			return fmt.Errorf("%q and %q are both %s", path.Join(location, other), path.Join(location, name), u)
+		}
+		first[last] = name
 	}
 	return nil
 }
@@ -109,14 +163,20 @@ func mediaTypeOf(location string) string {
 // octets that a path cannot hold are percent-encoded.
 func (s *Site) pageURL(base, location string) (string, error) {
 	dir, name := path.Split(location)
+	return content.CanonicalURL(base + notInName.Replace(dir+s.lastOf(name)))
+}
+
+// lastOf is what the name of a page's file gives to its URL.
+func (s *Site) lastOf(name string) string {
 	ext := path.Ext(name)
+	stem := strings.TrimSuffix(name, ext)
 	switch {
-	case strings.TrimSuffix(name, ext) == "index" && ext == strings.ToLower(ext):
-		name = ""
+	case stem == "index" && ext == strings.ToLower(ext):
+		return ""
 	case s.StripExt:
-		name = strings.TrimSuffix(name, ext)
+		return stem
 	}
-	return content.CanonicalURL(base + notInName.Replace(dir+name))
+	return name
 }
 
 // notInName encodes what would be read as something else than a part of a name.

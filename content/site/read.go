@@ -55,12 +55,13 @@ func (s *Site) reader(root *os.Root, known func(string) ([32]byte, bool)) *reade
 	return r
 }
 
-// read makes the page of one entry.
+// read makes the page of one entry. If what was read is none, all that is said of
+// it is its stamp.
 func (r *reader) read(e entry) (content.Page, error) {
 	defer r.shrink()
 	src, modified, stamp, err := r.settled(e.location)
 	if err != nil {
-		return content.Page{}, err
+		return content.Page{Stamp: stamp}, err
 	}
 	page := content.Page{URL: e.url, Location: e.location, SourceHash: sha256.Sum256(src), Stamp: stamp}
 	if r.known != nil {
@@ -70,7 +71,9 @@ func (r *reader) read(e entry) (content.Page, error) {
 		}
 	}
 	page.Modified = modified.UTC().Truncate(time.Second)
-	return r.page(page, kindOf(e.location), src)
+	page, err = r.page(page, kindOf(e.location), src)
+	page.Stamp = stamp
+	return page, err
 }
 
 // page makes the page of what was read.
@@ -101,15 +104,22 @@ func (r *reader) page(page content.Page, kind fileKind, src []byte) (content.Pag
 			page.HTMLChecksum = sha256.Sum256(text)
 		}
 	}
+	if len(text) > maxKept {
+		r.body.out = slices.Grow(r.body.out[:0], len(text)) // not to be moved as it grows
+	}
 	words, f := r.extract(text)
+	if len(text) > maxKept { // the payload takes as much again as src and text
+		r.buf, r.lex.src = nil, nil
+		clear(r.stack[:cap(r.stack)]) // names are cut out of text
+	}
 	if slices.Contains(f.robots, "noindex") || slices.Contains(f.robots, "none") {
 		return content.Page{}, fmt.Errorf("%q: %w", e.location, ErrNotOffered)
 	}
 	describe(&page, f, len(words))
 	page.Format = content.FormatTCT
-	page.Payload, page.Fingerprint = tct.Encode(make([]byte, 0, len(words)+len(words)/16+len(page.URL)+len(page.Title)+256), tct.Document{
-		URL: page.URL, Title: page.Title, Content: string(words), Language: page.Language,
-	})
+	page.Payload, page.Fingerprint = tct.EncodeWords(make([]byte, 0, len(words)+len(words)/16+len(page.URL)+len(page.Title)+256), tct.Document{
+		URL: page.URL, Title: page.Title, Language: page.Language,
+	}, words)
 	page.Digest = sha256.Sum256(page.Payload)
 	return page, nil
 }
@@ -123,7 +133,10 @@ func (r *reader) settled(location string) (src []byte, modified time.Time, stamp
 	for range maxTries {
 		var before, after fs.FileInfo
 		if src, before, after, err = r.load(location); err != nil {
-			return nil, time.Time{}, content.Stamp{}, err
+			if before != nil {
+				stamp = stampOf(before)
+			}
+			return nil, time.Time{}, stamp, err
 		}
 		if stamp = stampOf(before); stamp == stampOf(after) && before.Size() == int64(len(src)) {
 			return src, after.ModTime(), stamp, nil
@@ -150,7 +163,7 @@ func (r *reader) load(location string) (src []byte, before, after fs.FileInfo, e
 		return nil, nil, nil, err
 	}
 	if src, err = r.readAll(f, location, before.Size()); err != nil {
-		return nil, nil, nil, err
+		return nil, before, nil, err
 	}
 	after, err = f.Stat()
 	return src, before, after, err

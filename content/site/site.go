@@ -36,7 +36,7 @@ const Version = "site/3"
 
 // DefaultMaxPage is the greatest size of a source file, in octets, where Site
 // names none.
-const DefaultMaxPage = 100 << 20
+const DefaultMaxPage = content.MaxSource
 
 // A Site is a folder of pages. It must not be changed while it is in use; its
 // methods may be called from several goroutines.

@@ -7,39 +7,50 @@ import (
 	"sync"
 )
 
-// How many goroutines ask the file system at once, and for how many files of one
-// folder each time. Disks and network file systems answer many as fast as one.
-const (
-	statWorkers = 16
-	statRun     = 256
-)
+// statWorkers is how many goroutines ask the file system at once, each for one
+// run. Disks and network file systems answer many as fast as one.
+const statWorkers = 16
 
-// stat fills in the stamps of entries, which ascend by location. One that cannot
-// be had stays zero: the reader will tell why.
-func stat(ctx context.Context, root *os.Root, entries []entry) {
-	runs := make(chan []entry)
-	var workers sync.WaitGroup
+// A stated run has its entries' stamps once ready is closed.
+type stated struct {
+	entries []entry
+	ready   chan struct{}
+}
+
+// list walks the folder, and has stamps filled in, at most 3×statWorkers runs ahead. A stamp that cannot be had stays zero: the reader
+// will tell why. What ended the walk is in err when the channel is closed.
+func (a *ahead) list(ctx context.Context, workers *sync.WaitGroup) <-chan *stated {
+	runs := make(chan *stated, statWorkers) // those who take them in order wait for each to be ready
+	work := make(chan *stated, statWorkers)
+	w := *a.walk
+	w.emit = func(entries []entry) error {
+		r := &stated{entries, make(chan struct{})}
+		select {
+		case work <- r:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		select {
+		case runs <- r:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	workers.Go(func() {
+		defer close(runs)
+		defer close(work)
+		a.err = w.folder(ctx, ".")
+	})
 	for range statWorkers {
 		workers.Go(func() {
-			for run := range runs {
-				statFolder(root, run)
+			for r := range work {
+				statFolder(w.root, r.entries)
+				close(r.ready)
 			}
 		})
 	}
-	defer workers.Wait()
-	defer close(runs)
-	for len(entries) > 0 {
-		n := 1
-		for n < len(entries) && n < statRun && path.Dir(entries[n].location) == path.Dir(entries[0].location) {
-			n++
-		}
-		select {
-		case runs <- entries[:n]:
-		case <-ctx.Done():
-			return
-		}
-		entries = entries[n:]
-	}
+	return runs
 }
 
 // statFolder asks for entries of one folder.

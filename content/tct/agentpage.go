@@ -162,7 +162,7 @@ func (f *fetched) read(response *fetch.Response) error {
 	if !isJSON(response.Header) {
 		return fmt.Errorf("the answer is of type %.80q, not application/json", response.Header.Get("Content-Type"))
 	}
-	payload, err := response.Body.ReadAll(MaxPayload)
+	payload, err := response.Body.ReadAll(content.MaxSource)
 	if err != nil {
 		return err
 	}

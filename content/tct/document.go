@@ -5,13 +5,15 @@ import (
 	"encoding/hex"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/uzpif-oi/uzpif-oi/content"
 )
 
 // Profile is the value of the profile member that Encode writes.
 const Profile = "tct-1"
 
 // MaxPayload is the greatest size of a payload, in octets.
-const MaxPayload = 100 << 20
+const MaxPayload = content.MaxPayload
 
 // A Document is what a payload says about one page.
 type Document struct {
@@ -28,11 +30,21 @@ type Document struct {
 // Encode appends the payload of d to dst. The fingerprint is the Method A
 // hash. What is no UTF-8 in d becomes U+FFFD.
 func Encode(dst []byte, d Document) (payload []byte, fingerprint [32]byte) {
+	return encode(dst, d, d.Content)
+}
+
+// EncodeWords is Encode of a document whose content is words, of which there may be
+// too many for a second copy.
+func EncodeWords(dst []byte, d Document, words []byte) (payload []byte, fingerprint [32]byte) {
+	return encode(dst, d, words)
+}
+
+func encode[T string | []byte](dst []byte, d Document, words T) (payload []byte, fingerprint [32]byte) {
 	start := len(dst)
 	dst = append(dst, `{"canonical_url":`...)
 	dst = appendString(dst, d.URL)
 	dst = append(dst, `,"content":`...)
-	dst = appendString(dst, d.Content)
+	dst = appendString(dst, words)
 	hashAt := len(dst)
 	dst = append(dst, `,"hash":"`...)
 	dst = append(dst, hashPrefix...)
@@ -65,9 +77,9 @@ func isHash(s string) bool {
 
 // appendString appends s as RFC 8785, 3.2.2.2 writes it: only what JSON
 // requires is escaped, in the shortest way.
-func appendString(dst []byte, s string) []byte {
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(s, "\uFFFD")
+func appendString[T string | []byte](dst []byte, s T) []byte {
+	if !valid(s) {
+		s = T(strings.ToValidUTF8(string(s), "\uFFFD"))
 	}
 	dst = append(dst, '"')
 	done := 0
@@ -87,6 +99,13 @@ func appendString(dst []byte, s string) []byte {
 	}
 	dst = append(dst, s[done:]...)
 	return append(dst, '"')
+}
+
+func valid[T string | []byte](s T) bool {
+	if b, ok := any(s).([]byte); ok {
+		return utf8.Valid(b)
+	}
+	return utf8.ValidString(string(s))
 }
 
 // shortEscape returns the letter that stands for c behind a backslash, or 0.

@@ -367,10 +367,10 @@ func (s *Source) file(ctx context.Context, root *os.Root, location string, item 
 	if err != nil {
 		return content.Page{}, err
 	}
-	if !info.Mode().IsRegular() || info.Size() > MaxPayload {
-		return content.Page{}, fmt.Errorf("%s is no regular file of at most %d octets", location, MaxPayload)
+	if !info.Mode().IsRegular() || info.Size() > content.MaxSource {
+		return content.Page{}, fmt.Errorf("%s is no regular file of at most %d octets", location, content.MaxSource)
 	}
-	payload, err := io.ReadAll(io.LimitReader(file, MaxPayload+1))
+	payload, err := io.ReadAll(io.LimitReader(file, content.MaxSource+1))
 	if err != nil {
 		return content.Page{}, err
 	}

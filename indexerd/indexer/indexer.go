@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
+	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
@@ -40,7 +41,7 @@ func (l Limits) batchMemory() int64 { return int64(l.Batches) * 2 * int64(l.Batc
 
 // DefaultLimits are the limits of Config's zero value.
 func DefaultLimits() Limits {
-	return Limits{ChunkBytes: 1 << 20, BatchItems: 4096, BatchBytes: 64 << 20, PageBytes: 100 << 20, AloneBytes: 16 << 20, Batches: 4}
+	return Limits{ChunkBytes: 1 << 20, BatchItems: 4096, BatchBytes: 64 << 20, PageBytes: content.MaxPayload, AloneBytes: 16 << 20, Batches: 4}
 }
 
 // Config is what an Indexer is opened with.

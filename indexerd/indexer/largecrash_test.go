@@ -75,8 +75,8 @@ func TestACrashAnywhereLeavesFileAndRowTogether(t *testing.T) {
 	}
 }
 
-// TestALargePageIsReceivedInBoundedMemory pushes 100 MiB, which is as much as a
-// page may have, and watches the heap: the test holds the payload and its frame,
+// TestALargePageIsReceivedInBoundedMemory pushes 100 MiB, as many as the file
+// of a page may have, and watches the heap: the test holds the payload and its frame,
 // the indexer the payload once more.
 func TestALargePageIsReceivedInBoundedMemory(t *testing.T) {
 	r := newRig(t)

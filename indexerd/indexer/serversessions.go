@@ -91,10 +91,16 @@ func (m *member) wake() {
 }
 
 // comeBackLater asks the publisher to begin a new session after a while, so that
-// not all do at once, and ends this one behind the frame that it is serving.
-func (m *member) comeBackLater(why error) {
-	m.send(&oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_Drain{Drain: &oiv1.Drain{ComeBackMs: comeBack + rand.Uint32N(comeSpread+1)}}})
+// not all of so many do at once, and ends this one behind the frame that it is serving.
+func (m *member) comeBackLater(why error, sessions int) {
+	m.send(&oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_Drain{Drain: &oiv1.Drain{ComeBackMs: comeBack + rand.Uint32N(spreadOf(sessions)+1)}}})
 	m.finish(why)
+}
+
+// spreadOf is over how many milliseconds sessions come back: no more than about a
+// hundred a second, up to 5,750 sessions.
+func spreadOf(sessions int) uint32 {
+	return uint32(comeSpread + min(comeEach*sessions, comeMost-comeSpread))
 }
 
 // leave takes m out, unless a newer session has taken its place.
@@ -133,7 +139,9 @@ const (
 	flushTime  = 2 * time.Second       // for what was sent, when all sessions have ended
 	drainLook  = 20 * time.Millisecond // between two looks
 	comeBack   = 500                   // milliseconds, at the least
-	comeSpread = 2500                  // so that not all come back at once
+	comeSpread = 2500                  // so that not all come back at once, and more
+	comeEach   = 10                    // for each session that there is
+	comeMost   = 60_000                // but no more than this
 )
 
 // drain takes no more sessions, asks every session to come back later, lets
@@ -153,7 +161,7 @@ func (r *registry) drain(limit time.Duration) (told, atWork int) {
 		if m.serving.Load() {
 			atWork++
 		}
-		telling.Go(func() { m.comeBackLater(errShutdown) })
+		telling.Go(func() { m.comeBackLater(errShutdown, len(members)) })
 	}
 	telling.Wait()
 	for end := time.Now().Add(limit); r.count() > 0 && time.Now().Before(end); {

@@ -141,6 +141,18 @@ func TestSessionEndsWithItsRight(t *testing.T) {
 	}
 }
 
+func TestTheMoreSessionsThereAreTheWiderTheyComeBack(t *testing.T) {
+	for _, tt := range []struct{ sessions, perSecond int }{{1, 1}, {1000, 100}, {5000, 100}} {
+		ms := int(spreadOf(tt.sessions))
+		if ms < comeSpread || ms > comeMost || tt.sessions*1000 > tt.perSecond*ms {
+			t.Errorf("%d sessions come back over %d ms, more than %d a second", tt.sessions, ms, tt.perSecond)
+		}
+	}
+	if most := spreadOf(1 << 40); most != comeMost {
+		t.Errorf("however many there are, they are told to come back within %d ms", most)
+	}
+}
+
 func TestDrainAnswersWhatIsInFlight(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -155,7 +167,7 @@ func TestDrainAnswersWhatIsInFlight(t *testing.T) {
 		defer close(drained)
 		r.x.sessions.drain(drainTime)
 	}()
-	if f := c.next().GetDrain(); f == nil || f.ComeBackMs < comeBack || f.ComeBackMs > comeBack+comeSpread {
+	if f := c.next().GetDrain(); f == nil || f.ComeBackMs < comeBack || f.ComeBackMs > comeBack+spreadOf(1) {
 		t.Errorf("told %v", f)
 	}
 	c.send(&oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_Chunk{Chunk: &oiv1.Chunk{Data: b.frame[10:]}}})

@@ -39,7 +39,7 @@ func (s *session) watch(done <-chan struct{}) {
 			return
 		case ended:
 			if !ending {
-				s.x.readers.Go(func() { s.self.comeBackLater(errLapsed) })
+				s.x.readers.Go(func() { s.self.comeBackLater(errLapsed, 1) })
 			}
 			ending = true
 		case !s.self.ready.Load(), s.mayStay(now):

@@ -14,7 +14,7 @@ import (
 const (
 	barEvery  = 200 * time.Millisecond
 	lineEvery = 10 * time.Second
-	barWidth  = 24
+	barWidth  = 16
 )
 
 // A Step is how far a long command has come. Total is 0 if nobody knows it, and
@@ -31,6 +31,7 @@ type Step struct {
 type Progress struct {
 	w        io.Writer
 	terminal bool
+	columns  func() int // of the terminal; 0 if it does not say
 	now      func() time.Time
 
 	what  string // of the step that is shown
@@ -42,7 +43,20 @@ type Progress struct {
 
 // NewProgress makes one that writes to w.
 func NewProgress(w io.Writer) *Progress {
-	return &Progress{w: w, terminal: IsTerminal(w), now: time.Now}
+	return &Progress{w: w, terminal: IsTerminal(w), columns: func() int { return columnsOf(w) }, now: time.Now}
+}
+
+// columnsOf is how wide a terminal is at the moment.
+func columnsOf(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
 }
 
 // IsTerminal reports whether somebody reads what is written to w as it comes.
@@ -73,6 +87,12 @@ func (p *Progress) Show(s Step) {
 		return
 	}
 	width := len([]rune(text))
+	// What reaches the last column could begin a line that is not drawn over.
+	if most := p.columns() - 1; most > 0 {
+		p.drawn = min(p.drawn, most) // the window may be narrower than it was
+		width = min(width, most)
+		text = string([]rune(text)[:width])
+	}
 	fmt.Fprintf(p.w, "\r%s%s", text, strings.Repeat(" ", max(0, p.drawn-width)))
 	p.drawn = width
 }

@@ -14,12 +14,12 @@ func TestProgressIsALineNowAndThenOrABar(t *testing.T) {
 		lines    int // ends of lines
 	}{
 		{"elsewhere", false, []string{"push site 100 of 400 pages, 1000 B, 10 pages/s, 100 B/s, 30s left\n"}, 3},
-		{"on a terminal", true, []string{"\rpush site [######..................] 100 of 400 pages", "30s left", "\r" + strings.Repeat(" ", 30)}, 0},
+		{"on a terminal", true, []string{"\rpush site [####............] 100 of 400 pages", "30s left", "\r" + strings.Repeat(" ", 30)}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out strings.Builder
 			at := time.Unix(0, 0)
-			p := &Progress{w: &out, terminal: tt.terminal, now: func() time.Time { return at }}
+			p := &Progress{w: &out, terminal: tt.terminal, columns: func() int { return 200 }, now: func() time.Time { return at }}
 			for i := range int64(36) {
 				p.Show(Step{What: "push site", Done: 10 * i, Total: 400, Octets: 100 * i})
 				at = at.Add(time.Second)
@@ -34,6 +34,28 @@ func TestProgressIsALineNowAndThenOrABar(t *testing.T) {
 				t.Errorf("%d lines, want %d", n, tt.lines)
 			}
 		})
+	}
+}
+
+func TestABarFitsItsTerminal(t *testing.T) {
+	var out strings.Builder
+	at, columns := time.Unix(0, 0), 0
+	p := &Progress{w: &out, terminal: true, columns: func() int { return columns }, now: func() time.Time { return at }}
+	p.Show(Step{What: "push a collection with a long name to 12 indexers", Done: 123456, Total: 1234567, Octets: 99_000_000})
+	at = at.Add(time.Second)
+	for _, columns = range []int{80, 200, 40, 12} {
+		out.Reset()
+		p.Show(Step{What: "push a collection with a long name to 12 indexers", Done: 223456, Total: 1234567, Octets: 199_000_000})
+		at = at.Add(time.Second)
+		drawn := strings.Split(out.String(), "\r")
+		for _, line := range drawn {
+			if n := len([]rune(line)); n >= columns {
+				t.Errorf("%d columns are drawn on %d: %q", n, columns, line)
+			}
+		}
+		if last := drawn[len(drawn)-1]; last == "" || columns == 200 && !strings.HasSuffix(last, "left") {
+			t.Errorf("on %d columns: %q", columns, last)
+		}
 	}
 }
 

@@ -39,7 +39,7 @@ const (
 
 	// A memtable of this size takes a batch of up to half of it; larger ones
 	// go to disk as tables of their own. Two of them may be in memory.
-	memTable = 32 << 20
+	defaultMemTable = 32 << 20
 
 	// Ten bits a key: one in a hundred look-ups of a key that is not there
 	// reads a block. Most look-ups for a new page or batch are of this kind.
@@ -50,6 +50,9 @@ const (
 type Options struct {
 	// CacheBytes bounds the block cache. 0 means 64 MiB.
 	CacheBytes int64
+	// MemTableBytes is how much is written to memory before it goes to a table; two
+	// of them may be in memory. 0 means 32 MiB.
+	MemTableBytes uint64
 	// Logger receives Pebble's messages. nil means slog.Default().
 	Logger *slog.Logger
 	// Room is what is kept free of the disk.
@@ -159,7 +162,7 @@ func pebbleOptions(o Options, g *guard, log *slog.Logger) *pebble.Options {
 		FS:                 g,
 		Cache:              pebble.NewCache(cmp.Or(o.CacheBytes, defaultCache)),
 		FormatMajorVersion: formatVersion,
-		MemTableSize:       memTable,
+		MemTableSize:       cmp.Or(o.MemTableBytes, defaultMemTable),
 		Logger:             l,
 		EventListener:      listener(log, g),
 		// The rest stays as Pebble has it. In particular the log is synced by

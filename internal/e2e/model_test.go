@@ -54,7 +54,6 @@ type side struct {
 	series  string // "" where it has no grant
 	mode    grants.Mode
 	revoked map[string]grants.Disposition // by series
-	pages   map[int]string                // as they were when it was last synchronised
 }
 
 // A model is a publisher between two indexers, and what the site says in a plain
@@ -171,7 +170,6 @@ func (m *model) grant(s *side) {
 	}
 	s.mode = m.drawMode()
 	s.series = s.GrantMode("/", s.mode).Series
-	s.pages = nil
 }
 
 // renew renews the grant of an indexer, with the mode that it had or another; one

@@ -18,6 +18,10 @@ func TestNothingChangedCostsNothingAtAnySize(t *testing.T) {
 		p := pair.New(t, pages)
 		p.Push()
 		r := p.Push()
+		// An announcement, and its answer; one more for a probe, if one is drawn.
+		if r.RoundTrips < 1 || r.RoundTrips > 4 {
+			t.Errorf("%d pages: %d round trips for nothing", pages, r.RoundTrips)
+		}
 		frames, cold := r.WireOut+r.WireIn-r.Handshake, r.WireOut+r.WireIn
 		t.Logf("%d pages, %d probes: out %d, in %d, handshake %d, frames %d", pages, r.Probes, r.WireOut, r.WireIn, r.Handshake, frames)
 		if r.Sent != 0 || r.Handshake == 0 || frames >= unchangedFrames || cold > unchangedCold {

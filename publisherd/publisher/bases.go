@@ -16,6 +16,9 @@ import (
 // agreement unless the configuration says otherwise.
 const defaultPatchBytes = 256 << 20
 
+// baseWindow is that of the frame of one base: most pages are far smaller.
+const baseWindow = 1 << 20
+
 // patchBytes is how many octets of acknowledged payloads are kept for each
 // agreement, to make patches on; 0 for none.
 func (p *Publisher) patchBytes() int64 { return max(cmp.Or(p.keptBytes, defaultPatchBytes), 0) }
@@ -80,7 +83,7 @@ func (a agreement) keepBases(b *durable.Batch, items []offered, decided []decide
 	if _, err := durable.ReadJSON(b, basesKey(a.rel.Series), &count); err != nil {
 		return err
 	}
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(baseWindow))
 	if err != nil {
 		return err
 	}

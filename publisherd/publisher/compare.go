@@ -14,6 +14,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/internal/link"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 	"github.com/uzpif-oi/uzpif-oi/translog/remote"
 )
@@ -63,10 +64,12 @@ type publicLog interface {
 	Close()
 }
 
-// openPublic reads a log over HTTP, without any certificate of ours.
-func openPublic(log *identity.Log) (publicLog, error) {
+// openPublic reads a log over HTTP, without any certificate of ours, and by the way
+// on which sessions go out (TestThePublicLogIsReadByTheWayOfSessions).
+func (p *Publisher) openPublic(log *identity.Log) (publicLog, error) {
+	d := link.Dialer{Proxy: p.proxy, Authorization: p.proxyCredential}
 	return remote.New(log.URL, log.VKey, remote.Options{
-		Timeout: compareTimeout / 2, Tries: 2, Patience: compareTimeout / 4, Ahead: 1, Agent: "publisherd",
+		Dial: d.Dial, Timeout: compareTimeout / 2, Tries: 2, Patience: compareTimeout / 4, Ahead: 1, Agent: "publisherd",
 	})
 }
 

@@ -1,8 +1,12 @@
 package publisher
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -209,5 +213,41 @@ func TestTheClockIsNotMovedBack(t *testing.T) {
 				t.Errorf("push = %v, refused: %t", err, tt.refused)
 			}
 		})
+	}
+}
+
+// TestThePublicLogIsReadByTheWayOfSessions has a proxy asked for a log whose name
+// nobody else knows.
+func TestThePublicLogIsReadByTheWayOfSessions(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	defer l.Close()
+	asked := make(chan string, 100)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if q, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+				asked <- q.Method + " " + q.RequestURI
+			}
+			c.Close()
+		}
+	}()
+	p := &Publisher{proxy: func(string) (*url.URL, error) { return &url.URL{Scheme: "http", Host: l.Addr().String()}, nil }}
+	log, err := p.openPublic(&identity.Log{URL: "http://log.invalid"})
+	check(t, err)
+	defer log.Close()
+	if _, _, err := log.Checkpoint(t.Context()); err == nil {
+		t.Error("there is a checkpoint, and no log")
+	}
+	select {
+	case what := <-asked:
+		if what != "CONNECT log.invalid:80" {
+			t.Errorf("the proxy was asked to %s", what)
+		}
+	default:
+		t.Error("the proxy was not asked")
 	}
 }

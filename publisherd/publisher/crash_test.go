@@ -27,7 +27,8 @@ import (
 const seedsOfScript = 10
 
 // TestCrashesLoseNoReceipt cuts the power at random writes of a publisher's
-// pushes, with readers running, keeps a random part of what was not synced, and
+// pushes, and in every other script of its signals and answers, with readers
+// running, keeps a random part of what was not synced, and
 // goes on from there, to the outcome of a course without a crash.
 func TestCrashesLoseNoReceipt(t *testing.T) {
 	t.Parallel()
@@ -112,7 +113,11 @@ func newCrashRun(t *testing.T, number uint64) *crashRun {
 		Identity: s.Publisher.Name(), Role: identity.Publisher, Now: s.Now.Add(-48 * time.Hour), Origins: []identity.Origin{"https://example.com"},
 	})
 	check(t, err)
-	s.Pair = s.Grant(t, 1, func(*grants.Draft) {})
+	s.Pair = s.Grant(t, 1, func(d *grants.Draft) {
+		if number%2 == 1 {
+			d.Mode = grants.ModeRequest
+		}
+	})
 	c.site = t.TempDir()
 	c.fake = &fakeIndexer{t: t, items: 3, s: s}
 	at := c.fake.serve(func() time.Time { return s.Now })
@@ -137,7 +142,7 @@ func (c *crashRun) again(t *testing.T) *crashRun {
 	defer f.mu.Unlock()
 	f.s, f.pairs = s, map[envelope.Hash]grants.Pair{s.Pair.Grant.Object.ID: s.Pair}
 	f.pages, f.answered = make(map[string]state.Item), make(map[envelope.Hash]*oiv1.BatchResult)
-	f.held = oiv1.CollectionState{Series: "docs-1"}
+	f.held, f.fakeAsks = oiv1.CollectionState{Series: "docs-1"}, fakeAsks{most: 2}
 	check(t, os.RemoveAll(c.site))
 	check(t, os.MkdirAll(c.site, 0o755))
 	return n

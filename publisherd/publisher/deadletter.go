@@ -14,13 +14,14 @@ import (
 // the grant takes. The rest goes on. It is kept until the page is delivered, in
 // another revision, or is gone (TestADeadLetterStaysUntilThePageIsDelivered).
 type DeadLetter struct {
-	Indexer    envelope.Name `json:"indexer"`
+	Indexer    envelope.Name `json:"indexer,omitempty"` // none: the file gives no page for anybody
 	Collection string        `json:"collection"`
-	URL        string        `json:"url"`
+	URL        string        `json:"url,omitempty"`
+	Location   string        `json:"location,omitempty"` // of such a file, in its folder
 	Reason     string        `json:"reason"`
-	Detail     string        `json:"detail,omitempty"` // in the indexer's words
-	Revision   uint64        `json:"revision"`         // that was refused last
-	Since      envelope.Time `json:"since"`            // of the first refusal
+	Detail     string        `json:"detail,omitempty"`  // in the indexer's words, or in ours
+	Revision   uint64        `json:"revision,omitzero"` // that was refused last
+	Since      envelope.Time `json:"since"`             // of the first refusal
 }
 
 // A letter is the row of a DeadLetter.
@@ -112,9 +113,9 @@ func (a agreement) buryAll(dead []letter, over [][32]byte) error {
 }
 
 // refuse notes a page that is not offered.
-func (d *drafter) refuse(row pageRow, reason string) {
+func (d *drafter) refuse(row pageRow, reason, detail string) {
 	d.report.refuse(row.URL, reason)
-	d.dead = append(d.dead, letter{URL: row.URL, Reason: reason, Revision: row.Revision, Since: envelope.At(d.p.now())})
+	d.dead = append(d.dead, letter{URL: row.URL, Reason: reason, Detail: detail, Revision: row.Revision, Since: envelope.At(d.p.now())})
 }
 
 // passOver notes a page that is not offered for another reason: a letter about it
@@ -148,7 +149,9 @@ func (a agreement) letters(r durable.Reader, yield func(DeadLetter) error) error
 		if _, err := durable.ReadJSON(r, bytes.Clone(kv.Key), &l); err != nil {
 			return err
 		}
-		if err := yield(DeadLetter{a.rel.Indexer, a.rel.Collection, l.URL, l.Reason, l.Detail, l.Revision, l.Since}); err != nil {
+		if err := yield(DeadLetter{
+			Indexer: a.rel.Indexer, Collection: a.rel.Collection, URL: l.URL, Reason: l.Reason, Detail: l.Detail, Revision: l.Revision, Since: l.Since,
+		}); err != nil {
 			return err
 		}
 	}
@@ -175,7 +178,8 @@ func (a agreement) refused(r durable.Reader) (*RefusedStatus, error) {
 	return s, nil
 }
 
-// DeadLetters lists the pages that are not delivered, of all agreements.
+// DeadLetters lists the pages that are not delivered, of all agreements, and behind
+// them the files of folders that can give none.
 func (p *Publisher) DeadLetters() ([]DeadLetter, error) {
 	rels, err := Relationships(p.dir)
 	if err != nil {
@@ -184,6 +188,19 @@ func (p *Publisher) DeadLetters() ([]DeadLetter, error) {
 	all := []DeadLetter{}
 	for _, r := range rels {
 		err := agreement{p.store, r}.letters(p.store, func(l DeadLetter) error {
+			all = append(all, l)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	sources, err := Sources(p.dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range sources {
+		err := p.journal(s.Name).brokenFiles(p.store, func(l DeadLetter) error {
 			all = append(all, l)
 			return nil
 		})

@@ -74,7 +74,9 @@ type Publisher struct {
 	keptBytes int64        // see Config.PatchBytes
 
 	proxy       func(address string) (*url.URL, error) // nil: none
-	proxySecret string                                 // see Config
+	frames      framer
+	largeMu     sync.Mutex // held while a large page is made out of its source, to be sent
+	proxySecret string     // see Config
 
 	highest highest
 	// public opens the public log of an indexer; nil compares none.
@@ -127,12 +129,13 @@ func Open(c Config) (*Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := durable.Open(filepath.Join(c.Dir, "store"), durable.Options{Logger: c.Log, Room: c.Room, Stall: c.Stall, FS: c.FS})
+	store, err := durable.Open(filepath.Join(c.Dir, "store"), durable.Options{CacheBytes: storeCache, MemTableBytes: storeMemTable, Logger: c.Log, Room: c.Room, Stall: c.Stall, FS: c.FS})
 	if err != nil {
 		return nil, err
 	}
 	p := &Publisher{dir: c.Dir, log: c.Log, clock: c.Now, local: local, trust: trust, store: store, edits: make(map[string]*sync.Mutex),
-		keptBytes: c.PatchBytes, random: c.Rand, public: openPublic, proxy: proxy, proxySecret: c.ProxyCredentials}
+		keptBytes: c.PatchBytes, random: c.Rand, proxy: proxy, proxySecret: c.ProxyCredentials}
+	p.public = p.openPublic
 	p.SetReply(c.Reply)
 	p.SetVerify(c.Verify)
 	return p, nil
@@ -238,6 +241,13 @@ func (p *Publisher) journal(collection string) journal {
 	}
 	return journal{p.store, collection, p.edits[collection]}
 }
+
+// The memory of the store: rows are small, and look-ups of what is not there, which
+// are most, need the filters of tables alone: 15 MiB for a million pages and three indexers.
+const (
+	storeCache    = 24 << 20
+	storeMemTable = 8 << 20
+)
 
 // A collection is a source with its journal. Its cache is filled by one scan,
 // and only read from then on.

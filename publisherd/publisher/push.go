@@ -7,6 +7,8 @@ import (
 	"sort"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
@@ -31,7 +33,8 @@ type Result struct {
 	Waiting      uint64          `json:"waiting"`       // that it means to ask for later
 	Refused      []RefusedItem   `json:"refused"`       // the first 10,000 of them
 	RefusedCount int             `json:"refused_count"` // all of them
-	Skipped      []SkippedItem   `json:"skipped"`
+	Skipped      []SkippedItem   `json:"skipped"`       // the first 10,000 of them
+	SkippedCount int             `json:"skipped_count"` // all of them
 	Receipts     []envelope.Hash `json:"receipts"`
 	Probes       int             `json:"probes"`            // pages that the indexer was asked to show
 	Unshown      []RefusedItem   `json:"unshown,omitempty"` // those that it could not
@@ -96,8 +99,8 @@ type PushOptions struct {
 	AllowMassDelete bool
 }
 
-// Push scans every collection that a grant in force names, brings each indexer
-// up to date, and returns one result for each indexer and collection. A
+// Push scans every collection that a grant in force names, brings the indexers
+// up to date, side by side, and returns one result for each indexer and collection. A
 // relationship that fails does not hold up the others; the errors are joined.
 func (p *Publisher) Push(ctx context.Context, o PushOptions) ([]Result, error) {
 	defer p.followFiles(ctx, nil)()
@@ -114,17 +117,36 @@ func (p *Publisher) Push(ctx context.Context, o PushOptions) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []Result
-	errs := []error{late}
-	for _, name := range sortedNames(byIndexer) {
-		results, err := p.pushTo(ctx, byIndexer[name], scans)
-		all = append(all, results...)
-		if err != nil {
-			p.log.Error("push", "indexer", name, "error", err)
-			errs = append(errs, err)
+	all, errs := p.pushAll(ctx, byIndexer, scans)
+	return all, errors.Join(append([]error{late}, errs...)...)
+}
+
+// pushesAtOnce is how many indexers a push brings up to date side by side. Each
+// takes a connection and two batches; see also frameTurns.
+const pushesAtOnce = 4
+
+// pushAll pushes to all indexers, and gives their results by name.
+func (p *Publisher) pushAll(ctx context.Context, byIndexer map[envelope.Name][]*Relationship, scans map[string]*scanned) (all []Result, errs []error) {
+	names := sortedNames(byIndexer)
+	results, failed := make([][]Result, len(names)), make([]error, len(names))
+	ctx = sideBySide(ctx)
+	var pushes errgroup.Group
+	pushes.SetLimit(pushesAtOnce)
+	for i, name := range names {
+		pushes.Go(func() error {
+			results[i], failed[i] = p.pushTo(ctx, byIndexer[name], scans)
+			return nil
+		})
+	}
+	pushes.Wait() // no push ends another: what went wrong is in failed
+	for i, name := range names {
+		all = append(all, results[i]...)
+		if failed[i] != nil {
+			p.log.Error("push", "indexer", name, "error", failed[i])
+			errs = append(errs, failed[i])
 		}
 	}
-	return all, errors.Join(errs...)
+	return all, errs
 }
 
 // live groups the series whose grant is in force by indexer.
@@ -208,19 +230,32 @@ func (p *Publisher) scanOne(ctx context.Context, name string, massDelete bool) (
 	return &scanned{c, report}, err
 }
 
+// maxLogged is how many files that give no page are logged by name each time.
+const maxLogged = 100
+
 // logSkipped logs what gave no page, but for what is told in before as well.
 func (p *Publisher) logSkipped(collection string, sc, before *scanned) {
 	type place struct{ location, reason string }
 	known := make(map[place]bool)
+	named, more := 0, sc.report.SkippedCount-len(sc.report.Skipped)
 	if before != nil {
+		more -= before.report.SkippedCount - len(before.report.Skipped)
 		for _, k := range before.report.Skipped {
 			known[place{k.Location, k.Reason}] = true
 		}
 	}
 	for _, k := range sc.report.Skipped {
-		if !known[place{k.Location, k.Reason}] {
+		switch {
+		case known[place{k.Location, k.Reason}]:
+		case named == maxLogged:
+			more++
+		default:
+			named++
 			p.log.Warn("page skipped", "collection", collection, "location", k.Location, "reason", k.Reason)
 		}
+	}
+	if more > 0 {
+		p.log.Warn("more pages skipped", "collection", collection, "files", more)
 	}
 }
 
@@ -325,6 +360,7 @@ func (s *session) bring(ctx context.Context, stop <-chan struct{}, r *Relationsh
 	for _, k := range sc.report.Skipped {
 		result.Skipped = append(result.Skipped, SkippedItem{k.Location, k.Reason})
 	}
+	result.SkippedCount = sc.report.SkippedCount
 	err := s.refused[r.Series]
 	if err == nil {
 		err = r.withheld(s.p.dir)

@@ -40,10 +40,13 @@ type ScanReport struct {
 	// Unchanged says that the source's server called all of it unchanged: no
 	// page was read, and nothing written.
 	Unchanged bool
-	Skipped   []content.Skipped
+	// Skipped are the first 10,000 files that give no page, and SkippedCount is the
+	// number of all.
+	Skipped      []content.Skipped
+	SkippedCount int
 }
 
-// maxSkipped bounds how many skipped files a report names; the rest are counted.
+// maxSkipped bounds how many skipped files a report names.
 const maxSkipped = 10_000
 
 // A scanner brings a journal up to what its source holds.
@@ -60,8 +63,10 @@ type scanner struct {
 	report  ScanReport
 	skipped map[string]bool // locations that keep their last revision
 	gone    []located
-	pages   []content.Page // read, and not yet in the journal
-	stamps  []located      // of files that are as before; not yet in the journal
+	pages   []content.Page    // read, and not yet in the journal
+	stamps  []located         // of files that are as before; not yet in the journal
+	stale   []string          // locations of what was remembered of such files, and does not hold
+	none    []content.Skipped // files whose octets give no page; not yet in the journal
 	began   time.Time
 	// verifying says that this scan reads every file of a stamper.
 	verifying bool
@@ -119,7 +124,7 @@ func (s *scanner) run(ctx context.Context) (ScanReport, error) {
 	if err := s.flush(); err != nil {
 		return s.report, err
 	}
-	if err := s.finish(fresh); err != nil {
+	if err := errors.Join(s.finish(fresh), s.forgetNoPages()); err != nil {
 		return s.report, err
 	}
 	return s.report, s.settle()
@@ -144,11 +149,14 @@ func (s *scanner) known(r durable.Reader, location string, fresh bool) ([32]byte
 // skip notes a file that gave no page. One that broke keeps its last revision;
 // one that asks not to be indexed is gone.
 func (s *scanner) skip(k content.Skipped) {
-	if len(s.report.Skipped) < maxSkipped {
+	if s.report.SkippedCount++; len(s.report.Skipped) < maxSkipped {
 		s.report.Skipped = append(s.report.Skipped, k)
 	}
 	if k.Err != nil {
 		s.skipped[k.Location] = true
+	}
+	if k.Stamp = s.atRest(k.Stamp); !k.Unread && k.Stamp != (content.Stamp{}) {
+		s.none = append(s.none, k)
 	}
 }
 
@@ -222,7 +230,7 @@ func (s *scanner) take(p content.Page, old located) error {
 		s.pages = append(s.pages, p)
 		s.bytes += len(p.Payload)
 	}
-	if len(s.pages) < scanPages && s.bytes < scanBytes && len(s.stamps) < scanStamps {
+	if len(s.pages)+len(s.none) < scanPages && s.bytes < scanBytes && len(s.stamps) < scanStamps {
 		return nil
 	}
 	return s.flush()
@@ -231,7 +239,7 @@ func (s *scanner) take(p content.Page, old located) error {
 // flush takes the noted pages into the journal. The journal is not held while
 // the source is read.
 func (s *scanner) flush() error {
-	if len(s.pages)+len(s.stamps) == 0 {
+	if len(s.pages)+len(s.stamps)+len(s.none) == 0 {
 		return nil
 	}
 	if err := s.state(); err != nil {
@@ -255,7 +263,7 @@ func (s *scanner) flush() error {
 			s.cache.add(p)
 		}
 	}
-	if err := s.writeStamps(e); err != nil {
+	if err := errors.Join(s.writeStamps(e), s.writeNoPages(e)); err != nil {
 		return err
 	}
 	clear(s.pages)
@@ -319,7 +327,7 @@ type keptPayload struct {
 // and for each of them keptOverhead, what its place in the map takes (two slots
 // of 88 octets while the map grows) and its allocation is rounded up by.
 const (
-	payloadCache = 32 << 20
+	payloadCache = 16 << 20
 	keptOverhead = 256
 )
 

@@ -19,7 +19,7 @@ const defaultVerify = 24 * time.Hour
 // they were read need not be read again.
 type stamper interface {
 	PagesSince(ctx context.Context, known func(location string) ([32]byte, bool),
-		kept func(location string, now content.Stamp) bool, skip func(content.Skipped)) iter.Seq2[content.Page, error]
+		kept func(location string, now content.Stamp) content.Kept, skip func(content.Skipped)) iter.Seq2[content.Page, error]
 }
 
 // The row of a location is the hash of its page's URL and, once the file was at
@@ -65,19 +65,30 @@ func (s *scanner) readStamped(ctx context.Context, source stamper, r durable.Rea
 		return source.PagesSince(ctx, known, nil, s.skip), nil
 	}
 	return func(yield func(content.Page, error) bool) {
-		next, stop := iter.Pull2(s.locations(r))
+		pages, stop := iter.Pull2(s.locations(r))
 		defer stop()
-		for p, err := range source.PagesSince(ctx, known, keptIn(next), s.skip) {
-			if !yield(p, err) {
+		others, stop := iter.Pull2(s.noPages(r))
+		defer stop()
+		page, other := pageRows(pages), noneRows{next: others}
+		kept := func(location string, now content.Stamp) content.Kept {
+			if page(location, now) {
+				return content.Kept{Page: true}
+			}
+			return content.Kept{Skipped: other.at(location, now)}
+		}
+		for p, err := range source.PagesSince(ctx, known, kept, s.skip) {
+			if !yield(p, err) || err != nil {
 				return
 			}
 		}
+		s.stale = other.rest()
 	}, nil
 }
 
-// keptIn answers by rows that ascend by location, as the questions do. A row that
-// cannot be read keeps nothing: whoever merges the rows meets it as well.
-func keptIn(next func() (located, error, bool)) func(string, content.Stamp) bool {
+// pageRows answers by rows that ascend by location, as the questions do, whether a
+// page's file has not moved. A row that cannot be read is none: whoever merges the
+// rows meets it as well.
+func pageRows(next func() (located, error, bool)) func(string, content.Stamp) bool {
 	row, err, more := next()
 	return func(location string, now content.Stamp) bool {
 		for more && err == nil && row.location < location {

@@ -145,7 +145,7 @@ type editing struct {
 	edit func()
 }
 
-func (e *editing) PagesSince(ctx context.Context, known func(string) ([32]byte, bool), kept func(string, content.Stamp) bool, skip func(content.Skipped)) iter.Seq2[content.Page, error] {
+func (e *editing) PagesSince(ctx context.Context, known func(string) ([32]byte, bool), kept func(string, content.Stamp) content.Kept, skip func(content.Skipped)) iter.Seq2[content.Page, error] {
 	return func(yield func(content.Page, error) bool) {
 		for p, err := range e.Site.PagesSince(ctx, known, kept, skip) {
 			if e.edit != nil {
@@ -185,5 +185,54 @@ func TestAFolderThatIsNotThereDeletesNothing(t *testing.T) {
 	}
 	if h := c.j.mustHead(t); h.Pages != 1 || h.Revision != 1 {
 		t.Errorf("%+v", h)
+	}
+}
+
+func TestAFileThatGivesNoPageIsReadOnce(t *testing.T) {
+	c := newScanCase(t)
+	c.write("a.html", "one")
+	c.write("b.html", `<meta name=robots content=noindex>`)
+	ok(t, os.WriteFile(filepath.Join(c.dir, "c.html"), []byte("<p>\xff\xfe\xff"), 0o644))
+	ok(t, os.WriteFile(filepath.Join(c.dir, "d.html"), nil, 0o644))
+	ok(t, os.Truncate(filepath.Join(c.dir, "d.html"), content.MaxSource+1)) // a hole: nothing is written
+	skipped := func(r ScanReport, unread bool) {
+		t.Helper()
+		if len(r.Skipped) != 3 || r.SkippedCount != 3 || (r.Skipped[0].Err == nil) == (r.Skipped[1].Err == nil) {
+			t.Fatalf("skipped %+v", r.Skipped)
+		}
+		for i, k := range r.Skipped {
+			if k.Unread != unread || k.Location != []string{"b.html", "c.html", "d.html"}[i] || k.Reason == "" {
+				t.Errorf("skipped %+v, want unread %v", k, unread)
+			}
+		}
+	}
+	skipped(c.scanAt(time.Hour), false)
+	before := c.rows()
+	skipped(c.scanAt(2*time.Hour), true)
+	if c.rows() != before {
+		t.Error("a scan without a change has written")
+	}
+	var listed []DeadLetter
+	broken := func() int {
+		listed = nil
+		ok(t, c.j.brokenFiles(c.j.store, func(l DeadLetter) error { listed = append(listed, l); return nil }))
+		return len(listed)
+	}
+	if broken() != 2 || listed[1].Location != "d.html" || listed[1].Reason != "larger than 104857600 octets" {
+		t.Errorf("listed as broken: %+v", listed)
+	}
+	since := listed[0].Since
+	skipped(c.scanAt(time.Hour+defaultVerify), false)
+	if broken() != 2 || !listed[0].Since.Equal(since.Time) {
+		t.Errorf("a day later: %+v, first seen at %v", listed, since)
+	}
+	c.moved("b.html", func(path string) { ok(t, os.WriteFile(path, page("two"), 0o644)) })
+	ok(t, os.Remove(filepath.Join(c.dir, "c.html")))
+	ok(t, os.Remove(filepath.Join(c.dir, "d.html")))
+	if r := c.scanAt(2*time.Hour + defaultVerify); r.Changed != 1 || r.Read != 1 || r.SkippedCount != 0 || broken() != 0 {
+		t.Errorf("after they were mended or removed: %+v, listed %+v", r, listed)
+	}
+	if r := c.scanAt(3*time.Hour + 2*defaultVerify); r.SkippedCount != 0 || r.Pages != 2 {
+		t.Errorf("once more: %+v", r)
 	}
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
 )
 
 // largestPage is the largest payload that is offered, whatever an indexer says
 // that it takes.
-const largestPage = 100 << 20
+const largestPage = content.MaxPayload
 
 // An alone is a page that is too large to share a batch. Its frame is made while
 // it is sent, chunk by chunk, so that beside the payload no more is held than

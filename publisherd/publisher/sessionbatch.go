@@ -56,7 +56,6 @@ type drafter struct {
 	members *members
 	source  reader
 	cache   *payloads
-	encoder *zstd.Encoder
 	limits  *oiv1.Limits
 	target  uint64 // the journal's head when the push began
 	report  *Result
@@ -209,11 +208,11 @@ func (d *drafter) item(r durable.Reader, h [32]byte, row pageRow) (*offered, err
 		return nil, nil
 	}
 	if uint64(row.Size) > d.maxPage() {
-		d.refuse(row, string(grants.ErrOversize))
+		d.refuse(row, string(grants.ErrOversize), fmt.Sprintf("its payload has %d octets, at most %d are taken", row.Size, d.maxPage()))
 		return nil, nil
 	}
 	if d.pace.never(row.Size) {
-		d.refuse(row, string(grants.ErrLimit))
+		d.refuse(row, string(grants.ErrLimit), fmt.Sprintf("its payload of %d octets is more than the grant allows for a day", row.Size))
 		return nil, nil
 	}
 	it := &offered{URL: row.URL, Digest: row.Digest, Op: translog.OpPut, Format: row.Format, Revision: row.Revision, place: place}
@@ -248,6 +247,11 @@ func (d *drafter) body(ctx context.Context, h [32]byte, row pageRow, alone bool)
 // fetch reads a page's payload from its source again. When the source has
 // moved on, there is none: the journal has a later revision of the page then.
 func (d *drafter) fetch(ctx context.Context, h [32]byte, row pageRow) ([]byte, error) {
+	if uint64(row.Size) > d.maxShared() {
+		// Making one takes more than holding it: one at a time, whoever it is for.
+		d.p.largeMu.Lock()
+		defer d.p.largeMu.Unlock()
+	}
 	p, err := d.source.Fetch(ctx, row.Location)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -285,15 +289,15 @@ func (d *drafter) compress(dr *draft) error {
 		d.raw = append(d.raw, b...)
 	}
 	dr.rawBytes = len(d.raw)
-	dr.frame = d.encoder.EncodeAll(d.raw, nil)
-	return nil
+	dr.frame, err = d.p.frames.encode(d.raw)
+	return err
 }
 
-// newEncoder makes the encoder of batch frames.
-func newEncoder() (*zstd.Encoder, error) {
-	return zstd.NewWriter(nil,
+// newEncoder makes the encoder of batch frames, with options on top.
+func newEncoder(options ...zstd.EOption) (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, append([]zstd.EOption{
 		zstd.WithEncoderLevel(zstd.SpeedBetterCompression),
 		zstd.WithWindowSize(maxWindow),
 		zstd.WithEncoderConcurrency(1),
-	)
+	}, options...)...)
 }

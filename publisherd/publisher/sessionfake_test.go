@@ -142,7 +142,7 @@ func (x *fixture) renew(sequence uint64, prefix string) {
 	pair := x.s.Grant(x.t, sequence, func(d *grants.Draft) {
 		scope, err := grants.PrefixScope(prefix)
 		check(x.t, err)
-		d.Scope = scope
+		d.Scope, d.Mode = scope, x.rel.Pair.Grant.Body.Mode
 	})
 	x.fake.pairs[pair.Grant.Object.ID] = pair
 	x.rel.Pair = pair

@@ -77,7 +77,6 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 	if err != nil {
 		return err
 	}
-	defer d.encoder.Close()
 	d.resend = s.probing.resend[rel.Series]
 	defer func() {
 		report.OutOfScope += d.report.OutOfScope
@@ -93,8 +92,7 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 	return s.deliver(ctx, a, c, d, report)
 }
 
-// newDrafter makes a drafter of what the journal has up to target. Its encoder
-// has to be closed.
+// newDrafter makes a drafter of what the journal has up to target.
 func (s *session) newDrafter(a agreement, col *collection, target uint64) (*drafter, error) {
 	members, err := a.rel.openMembers(s.p.dir)
 	if err != nil {
@@ -104,12 +102,8 @@ func (s *session) newDrafter(a agreement, col *collection, target uint64) (*draf
 	if err != nil {
 		return nil, err
 	}
-	encoder, err := newEncoder()
-	if err != nil {
-		return nil, err
-	}
 	return &drafter{
-		p: s.p, journal: col.journal, agreed: a, members: members, source: col.source, cache: col.cache, encoder: encoder,
+		p: s.p, journal: col.journal, agreed: a, members: members, source: col.source, cache: col.cache,
 		limits: s.welcome.Limits, target: target, report: new(Result), one: make(chan struct{}, 1),
 		pace: pacer{limits: a.limits(), used: paced.Used}, patches: s.patches(),
 	}, nil
@@ -121,7 +115,7 @@ func (s *session) deliver(ctx context.Context, a agreement, c cursor, d *drafter
 	group, ctx := errgroup.WithContext(ctx)
 	from, begins, spent := c.Seen, c.Acked, false
 	told := func(done uint64) {
-		tell(ctx, Progress{Collection: a.rel.Collection, Done: int64(done) - int64(from), Total: int64(d.target) - int64(from), Octets: s.wire.out.Load()})
+		tell(ctx, Progress{Indexer: a.rel.Indexer, Collection: a.rel.Collection, Done: int64(done) - int64(from), Total: int64(d.target) - int64(from), Octets: s.wire.out.Load()})
 	}
 	told(from)
 	group.Go(func() error { return d.run(ctx, from, begins, drafts) })

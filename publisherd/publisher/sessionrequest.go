@@ -156,7 +156,6 @@ func (s *session) serve(ctx context.Context, a agreement, col *collection, q *oi
 	if err != nil {
 		return nil, err
 	}
-	defer d.encoder.Close()
 	pages, err := d.choose(q, c.Acked, answer)
 	if err != nil {
 		return nil, err

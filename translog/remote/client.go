@@ -46,6 +46,8 @@ type Options struct {
 	Ahead int
 	// Agent is the User-Agent. Empty means "uzpif-oi".
 	Agent string
+	// Dial opens connections, to HOST:PORT. nil means directly.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
 func (o Options) withDefaults() Options {
@@ -87,12 +89,16 @@ func New(base, vkey string, o Options) (*Client, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
+	dial := (&net.Dialer{Timeout: o.Timeout / 2}).DialContext
+	if o.Dial != nil {
+		dial = func(ctx context.Context, _, address string) (net.Conn, error) { return o.Dial(ctx, address) }
+	}
 	return &Client{
 		base: strings.TrimRight(base, "/"), vkey: vkey, o: o,
 		client: &http.Client{
 			Timeout: o.Timeout,
 			Transport: &http.Transport{
-				DialContext:            (&net.Dialer{Timeout: o.Timeout / 2}).DialContext,
+				DialContext:            dial,
 				TLSHandshakeTimeout:    o.Timeout / 2,
 				MaxResponseHeaderBytes: maxHeader,
 				DisableCompression:     true, // it is undone here, within bounds
