@@ -2915,9 +2915,8 @@ type Holder struct {
 	ToPurge uint32 `protobuf:"varint,8,opt,name=to_purge,json=toPurge,proto3" json:"to_purge,omitempty"`
 	// purged is when it last said so; 0: never.
 	Purged int64 `protobuf:"varint,9,opt,name=purged,proto3" json:"purged,omitempty"`
-	// page is what became of the page that was asked after: "held" if it may be read
-	// still, "to-purge" if it was to be dropped and nothing says that it was, else
-	// "purged".
+	// page is what became of the page that was asked after: "held" if it may still be
+	// read, "to-purge" if it is to be dropped and nothing says that it was, or "purged".
 	Page          string `protobuf:"bytes,10,opt,name=page,proto3" json:"page,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
