@@ -71,7 +71,8 @@ func TestAGrantEndsWithItsLastSecond(t *testing.T) {
 // epoch: without a rebind only after a revocation that left nothing.
 func TestWhatWasDeletedIsHeldByNoGrant(t *testing.T) {
 	s := stage.New(t, 1)
-	first, second := zoo.Grant{Series: "a", Name: "a1", Life: 1000 * time.Hour}, zoo.Grant{Series: "a", Name: "a2", Life: 1000 * time.Hour}
+	grant := func(name string) zoo.Grant { return zoo.Grant{Series: "a", Name: name, Life: 1000 * time.Hour} }
+	first, second, third := grant("a1"), grant("a2"), grant("a3")
 	for _, tt := range []struct {
 		name   string
 		gone   func(*zoo.Script)
@@ -87,7 +88,7 @@ func TestWhatWasDeletedIsHeldByNoGrant(t *testing.T) {
 		script.Journal(first, 7)
 		script.Batch(first, 3, zoo.Part{Decision: translog.Include, Pages: 3})
 		tt.gone(script)
-		script.Batch(second, 1, zoo.Part{Decision: translog.Include, Pages: 1})
+		script.Batch(third, 1, zoo.Part{Decision: translog.Include, Pages: 1})
 		r := judge(t, zoo.New(t, s.Indexer, script.Drafts, []uint64{0, 0}, now, zoo.Lie{}), options(s.Indexer))
 		if broken := len(r.Violations) == 1 && r.Violations[0].Rule == lint.Rebind; broken != tt.broken || !broken && !r.OK() {
 			t.Errorf("%s:\n%s", tt.name, r)
