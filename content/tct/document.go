@@ -72,7 +72,15 @@ const hashPrefix = "sha256-"
 
 func isHash(s string) bool {
 	digits, ok := strings.CutPrefix(s, hashPrefix)
-	return ok && len(digits) == 2*sha256.Size && strings.Trim(digits, "0123456789abcdef") == ""
+	if !ok || len(digits) != 2*sha256.Size {
+		return false
+	}
+	for i := range len(digits) {
+		if c := digits[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
 }
 
 // appendString appends s as RFC 8785, 3.2.2.2 writes it: only what JSON

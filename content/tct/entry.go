@@ -60,16 +60,42 @@ func readEntry(raw jsontext.Value) (e entry, err error) {
 func eachMember(object []byte, visit func(name, value []byte) error) error {
 	rest := object[1:]
 	for {
-		rest = bytes.TrimLeft(rest, " \t\r\n,")
+		rest = behindSpace(rest, ',')
 		if rest[0] == '}' {
 			return nil
 		}
 		name := rest[:valueLength(rest)]
-		rest = bytes.TrimLeft(rest[len(name):], " \t\r\n:")
+		rest = behindSpace(rest[len(name):], ':')
 		value := rest[:valueLength(rest)]
 		rest = rest[len(value):]
 		if err := visit(name, value); err != nil {
 			return err
+		}
+	}
+}
+
+// behindSpace passes over white space and a separator.
+func behindSpace(b []byte, separator byte) []byte {
+	for b[0] <= ' ' || b[0] == separator {
+		b = b[1:]
+	}
+	return b
+}
+
+// stringLength is how many octets the string takes that valid JSON begins with.
+func stringLength(b []byte) int {
+	for i := 1; ; i++ {
+		quote := bytes.IndexByte(b[i:], '"')
+		if quote < 0 {
+			return len(b) // it was not valid
+		}
+		i += quote
+		escapes := 0
+		for b[i-1-escapes] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return i + 1
 		}
 	}
 }
@@ -80,11 +106,7 @@ func valueLength(b []byte) int {
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
 		case '"':
-			for i++; b[i] != '"'; i++ {
-				if b[i] == '\\' {
-					i++
-				}
-			}
+			i += stringLength(b[i:]) - 1
 			if depth == 0 {
 				return i + 1
 			}
@@ -154,7 +176,7 @@ func (s *sitemapReader) hashOf(n int, e entry) (string, error) {
 	var hash string
 	for _, field := range []int{entryETag, entryContentHash} {
 		h := e.values[field]
-		if h == "" {
+		if h == "" || h == hash {
 			continue
 		}
 		if !isHash(h) {

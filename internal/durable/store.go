@@ -35,11 +35,15 @@ var (
 const formatVersion = pebble.FormatValueSeparation
 
 const (
-	defaultCache = 64 << 20
+	defaultCache = 32 << 20
 
 	// A memtable of this size takes a batch of up to half of it; larger ones
 	// go to disk as tables of their own. Two of them may be in memory.
 	defaultMemTable = 32 << 20
+
+	// Pebble takes the memtables there are, and one that waits to be used again,
+	// out of the cache: without room for them in it no block is ever kept.
+	memTables = 2
 
 	// Ten bits a key: one in a hundred look-ups of a key that is not there
 	// reads a block. Most look-ups for a new page or batch are of this kind.
@@ -48,7 +52,7 @@ const (
 
 // Options of a Store. The zero value is right for a program.
 type Options struct {
-	// CacheBytes bounds the block cache. 0 means 64 MiB.
+	// CacheBytes bounds the block cache. 0 means 32 MiB.
 	CacheBytes int64
 	// MemTableBytes is how much is written to memory before it goes to a table; two
 	// of them may be in memory. 0 means 32 MiB.
@@ -160,7 +164,7 @@ func pebbleOptions(o Options, g *guard, log *slog.Logger) *pebble.Options {
 	l := logger{log, g}
 	opts := &pebble.Options{
 		FS:                 g,
-		Cache:              pebble.NewCache(cmp.Or(o.CacheBytes, defaultCache)),
+		Cache:              pebble.NewCache(cmp.Or(o.CacheBytes, defaultCache) + memTables*memTable),
 		FormatMajorVersion: formatVersion,
 		MemTableSize:       cmp.Or(o.MemTableBytes, defaultMemTable),
 		Logger:             l,
