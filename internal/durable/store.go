@@ -161,12 +161,12 @@ func realPath(dir string) (string, error) {
 }
 
 func pebbleOptions(o Options, g *guard, log *slog.Logger) *pebble.Options {
-	l := logger{log, g}
+	l, memTable := logger{log, g}, cmp.Or(o.MemTableBytes, defaultMemTable)
 	opts := &pebble.Options{
 		FS:                 g,
-		Cache:              pebble.NewCache(cmp.Or(o.CacheBytes, defaultCache) + memTables*memTable),
+		Cache:              pebble.NewCache(cmp.Or(o.CacheBytes, defaultCache) + memTables*int64(memTable)),
 		FormatMajorVersion: formatVersion,
-		MemTableSize:       cmp.Or(o.MemTableBytes, defaultMemTable),
+		MemTableSize:       memTable,
 		Logger:             l,
 		EventListener:      listener(log, g),
 		// The rest stays as Pebble has it. In particular the log is synced by
