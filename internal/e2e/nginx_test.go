@@ -70,6 +70,7 @@ func (w *webRig) nginxConf() string {
 		"tct": {"include " + w.path("nginx/tct-http.conf") + ";", "include " + w.path("nginx/tct-server.conf") + ";"},
 		"scp": {"", "root " + w.path("www") + "; etag on;"},
 		"arc": {"types { application/json json; }", "root " + w.path("www") + "; etag on; gzip_static on;"},
+		"rbt": {"", gitLocation(w.path("git.sock"))},
 	}[w.format]
 	return fmt.Sprintf(`daemon off;
 master_process off;
@@ -77,7 +78,7 @@ pid %s;
 error_log %s;
 events {}
 http {
-%slog_format asked "$request_uri $status";
+%slog_format asked "$request_uri $status $bytes_sent";
 access_log %s asked;
 %s
 server { listen %s; %s }
@@ -123,7 +124,7 @@ func (w *webRig) meet() {
 	})
 	w.run("publisherd", "trust", "add", "idx.card", "--endpoint", told.Listen, "--dir", "pub")
 	w.run("publisherd", "source", "add", "files", "--kind", "site", "--location", "site", "--base-url", "https://docs.test/", "--dir", "pub")
-	sitemap := map[string]string{"tct": "/llm-sitemap.json", "scp": "/sitemap.xml", "arc": "/arc-sitemap.json"}[w.format]
+	sitemap := map[string]string{"tct": "/llm-sitemap.json", "scp": "/sitemap.xml", "arc": "/arc-sitemap.json", "rbt": "/docs.git"}[w.format]
 	w.run("publisherd", "source", "add", "web", "--kind", w.format, "--location", "http://"+w.addr+sitemap, "--base-url", "https://docs.test/",
 		"--ignore-robots", "--rate", "100", "--dir", "pub")
 	w.run("publisherd", "grant", "issue", "--indexer", "spiffe://search.test/indexer", "--source", "web", "--scope", "https://docs.test/",
@@ -197,7 +198,7 @@ func (w *webRig) check(what string, sent, deleted, requests int, first string) {
 	if p.Sent != sent || p.Deleted != deleted || len(p.Refused) > 0 {
 		w.Errorf("%s: %d sent, %d deleted, refused %v; want %d, %d", what, p.Sent, p.Deleted, p.Refused, sent, deleted)
 	}
-	if len(p.asked) != requests || !strings.HasSuffix(p.asked[0], first) {
+	if len(p.asked) != requests || !strings.HasPrefix(p.asked[0], first+" ") {
 		w.Errorf("%s: nginx was asked %q, want %d requests, the first answered by %s", what, p.asked, requests, first)
 	}
 }
