@@ -184,7 +184,8 @@ func TestARootThatKeepsFailingIsNotAskedAnyMore(t *testing.T) {
 	w := mustOpen(t, c)
 	_, texts := all(t, w)
 	asked := slices.DeleteFunc(down.requests(), func(name string) bool { return !strings.HasSuffix(name, ".md") })
-	if len(texts) != 2*maxMisses || texts[".burrow.json 9.md"] != "9.md" || len(asked) != maxMisses*tries {
+	// The transport sends again by itself what fails on a connection that has served before.
+	if n := len(asked) - maxMisses*tries; len(texts) != 2*maxMisses || texts[".burrow.json 9.md"] != "9.md" || n < 0 || n > maxMisses {
 		t.Errorf("%d entries, for which it was asked %d times", len(texts), len(asked))
 	}
 }
