@@ -51,7 +51,7 @@ type paces struct {
 type pace struct{ batches, octets, calls, frames *rate.Limiter }
 
 // pace is that of a publisher, by what is allowed now.
-func (x *Indexer) pace(name envelope.Name) *pace {
+func (x *Indexer) pace(name envelope.Name) pace {
 	a, largest := x.allowance.Load(), float64(x.cfg.Limits.largest())
 	x.paces.byNameMu.Lock()
 	defer x.paces.byNameMu.Unlock()
@@ -65,25 +65,21 @@ func (x *Indexer) pace(name envelope.Name) *pace {
 	}
 	one.batches = adapt(one.batches, a.Batches, 1)
 	one.octets = adapt(one.octets, a.Rate, largest) // whatever is taken can be taken at once
-	return one
+	return *one
 }
 
 // largest is the most octets of one batch.
 func (l Limits) largest() uint64 { return max(l.BatchBytes, l.PageBytes) + itemBytes }
 
-// adapt gives l, which may be nil, the rate of n a second, and twice that, or
-// least, at once; 0 is no limit. A new one is full.
+// adapt is l, if it has the rate of n a second, and twice that, or least, at once;
+// 0 is no limit. Else, or if there is none, it is a new one, which is full.
 func adapt(l *rate.Limiter, n, least float64) *rate.Limiter {
 	limit, burst := rate.Limit(n), int(max(2*n, least))
 	if n == 0 {
 		limit = rate.Inf
 	}
-	if l == nil {
+	if l == nil || l.Limit() != limit || l.Burst() != burst {
 		return rate.NewLimiter(limit, burst)
-	}
-	if l.Limit() != limit || l.Burst() != burst {
-		l.SetLimit(limit)
-		l.SetBurst(burst)
 	}
 	return l
 }

@@ -9,8 +9,8 @@ import (
 
 // watch ends the session when its publisher is not trusted any more, at once;
 // when its certificate ends, behind what is being served; and likewise when none
-// of its grants is in force; and when it takes nothing that it is sent. It looks every two seconds, and whenever it is
-// woken. Before the announcement there are no grants to look at.
+// of its grants is in force; and when it takes nothing that it is sent. It looks
+// every two seconds, and whenever it is woken. Before the announcement there are no grants to look at.
 func (s *session) watch(done <-chan struct{}) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -101,5 +101,7 @@ func (s *session) mayStay(now time.Time) bool {
 			return true
 		}
 	}
-	return false
+	// Looked at behind the deletions: one that has ended since is still to be told.
+	telling := s.x.tender.telling.Load()
+	return telling != nil && *telling == s.peer.Card.Identity
 }

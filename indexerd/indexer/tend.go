@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
@@ -26,6 +27,8 @@ type tender struct {
 	asked chan struct{} // at most one request waits
 	stop  context.CancelFunc
 	ended sync.WaitGroup
+	// telling is the publisher whose deletion is under way, until it was told of its end.
+	telling atomic.Pointer[envelope.Name]
 	// once keeps two rounds from running at the same time.
 	once sync.Mutex
 	// ends holds when each grant that is in use ends, so that a round reads none.
@@ -108,10 +111,13 @@ func (x *Indexer) tend(ctx context.Context) {
 	if err != nil {
 		x.log.Error("deletions", "error", err)
 	}
+	// A session that stays for the end of a deletion stays until it was told of it.
+	defer x.tender.telling.Store(nil)
 	for _, d := range left {
 		if ctx.Err() != nil {
 			return
 		}
+		x.tender.telling.Store(&d.Publisher)
 		if err := x.delete(ctx, d); err != nil {
 			if ctx.Err() == nil && !errors.Is(err, durable.ErrFull) {
 				x.log.Error("deletion", "publisher", d.Publisher, "error", err)
@@ -120,6 +126,8 @@ func (x *Indexer) tend(ctx context.Context) {
 		}
 		x.log.Info("deleted", "publisher", d.Publisher, "series", d.Series, "revocation", d.Revocation)
 		x.tell(d.Publisher, d.Revocation)
+		x.tender.telling.Store(nil)
+		x.sessions.wake(d.Publisher)
 	}
 	if err := x.pruneFeed(ctx); err != nil && ctx.Err() == nil {
 		x.log.Error("tombstones", "error", err)
