@@ -26,6 +26,7 @@ type config struct {
 	Listen   string        `mapstructure:"listen"`
 	Public   string        `mapstructure:"public"`
 	Admin    string        `mapstructure:"admin"`
+	Profiles bool          `mapstructure:"admin_profiles"`
 	Feed     string        `mapstructure:"feed"`
 	LogLevel string        `mapstructure:"log_level"`
 	Publish  time.Duration `mapstructure:"publish_interval"`
@@ -76,9 +77,11 @@ listen: {{.Listen}}
 # Where the public, read-only side of the log is served (HTTP), as host:port.
 public: {{.Public}}
 
-# Where /healthz, /readyz and /metrics are served, as host:port; keep it on loopback.
-# "off" serves them nowhere.
+# Where the status page, /healthz, /readyz and /metrics are served, as host:port;
+# keep it on loopback. It answers to its address, to localhost, and to the name that
+# stands here. "off" serves them nowhere. admin_profiles adds /debug/pprof/.
 admin: {{.Admin}}
+# admin_profiles: false
 
 # Where consumers read the feed (mutual TLS), as host:port. "off" serves it to
 # nobody; "consumer add" says who may read, and for what.
@@ -173,7 +176,7 @@ func writeConfig(dir string, c config, settings string) error {
 func loadConfig(dir string) (config, error) {
 	var c config
 	err := cli.ReadConfig(dir, configFile, "indexerd", map[string]any{
-		"listen": defaultListen, "public": defaultPublic, "admin": defaultAdmin, "feed": "off",
+		"listen": defaultListen, "public": defaultPublic, "admin": defaultAdmin, "admin_profiles": false, "feed": "off",
 		"log_level": "info", "publish_interval": "1s", "max_grant": "2160h",
 		"witnesses": "", "witness_timeout": "5s", "witness_policy": policyOpen,
 		"ballast_mib": 64, "low_water_mib": 256, "disk_stall": "30s",

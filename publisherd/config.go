@@ -26,6 +26,7 @@ type config struct {
 	Rescan   time.Duration `mapstructure:"rescan_interval"`
 	Verify   time.Duration `mapstructure:"verify_interval"`
 	Admin    string        `mapstructure:"admin"`
+	Profiles bool          `mapstructure:"admin_profiles"`
 	Ballast  int64         `mapstructure:"ballast_mib"`
 	LowWater int64         `mapstructure:"low_water_mib"`
 	Stall    time.Duration `mapstructure:"disk_stall"`
@@ -55,9 +56,11 @@ const configTemplate = `# publisherd: the publishing side. Each setting is shown
 # them each time.
 # verify_interval: 24h
 
-# Where "run" serves /healthz and /readyz, as host:port; keep it on loopback.
-# "off" opens no port.
+# Where "run" serves the status page, /healthz, /readyz and /metrics, as host:port;
+# keep it on loopback. It answers to its address, to localhost, and to the name that
+# stands here. "off" opens no port. admin_profiles adds /debug/pprof/.
 # admin: off
+# admin_profiles: false
 
 # A full disk: how many MiB are held back in store.ballast, to be given up when
 # a write finds no room, and how many have to be free for collections to be
@@ -140,7 +143,7 @@ func writeConfig(dir, settings string) error {
 func loadConfig(dir string) (config, error) {
 	var c config
 	err := cli.ReadConfig(dir, configFile, "publisherd", map[string]any{
-		"log_level": "warn", "rescan_interval": "5m", "verify_interval": "24h", "admin": "off",
+		"log_level": "warn", "rescan_interval": "5m", "verify_interval": "24h", "admin": "off", "admin_profiles": false,
 		"ballast_mib": 16, "low_water_mib": 64, "disk_stall": "30s", "reply_timeout": "2m", "patch_cache_mib": 256,
 		"proxy": "", "proxy_credentials_file": "",
 		"tls_certificate": "", "tls_key": "",

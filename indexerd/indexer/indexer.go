@@ -116,6 +116,8 @@ type Indexer struct {
 	large *larges
 	alone chan struct{} // one for each page that is received alone
 
+	pulse *pulse
+
 	maxGrant atomic.Int64 // a time.Duration: the longest life of a grant that is accepted
 
 	haltOnce sync.Once
@@ -135,7 +137,7 @@ func Open(c Config) (_ *Indexer, err error) {
 		sessions: registry{byName: make(map[envelope.Name]*member)}, slots: make(chan struct{}, c.Limits.Batches),
 		memory: semaphore.NewWeighted(c.Limits.batchMemory()), credits: semaphore.NewWeighted(creditPool), patience: patience,
 		posts: rate.NewLimiter(postsPerSecond, postsAtOnce), halted: make(chan struct{}),
-		large: newLarges(c), alone: make(chan struct{}, aloneAtOnce), frames: newFrameCache(),
+		large: newLarges(c), alone: make(chan struct{}, aloneAtOnce), frames: newFrameCache(), pulse: newPulse(),
 	}
 	x.SetMaxGrant(c.MaxGrant)
 	if err := resumeRotation(c); err != nil {

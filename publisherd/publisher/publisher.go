@@ -77,6 +77,7 @@ type Publisher struct {
 	proxySecret string                                 // see Config
 
 	highest highest
+	pulse   *pulse
 	// public opens the public log of an indexer; nil compares none.
 	public func(*identity.Log) (publicLog, error)
 
@@ -132,7 +133,7 @@ func Open(c Config) (*Publisher, error) {
 		return nil, err
 	}
 	p := &Publisher{dir: c.Dir, log: c.Log, clock: c.Now, local: local, trust: trust, store: store, edits: make(map[string]*sync.Mutex),
-		verify: cmp.Or(c.Verify, defaultVerify), keptBytes: c.PatchBytes, random: c.Rand, public: openPublic, proxy: proxy, proxySecret: c.ProxyCredentials}
+		verify: cmp.Or(c.Verify, defaultVerify), keptBytes: c.PatchBytes, random: c.Rand, public: openPublic, proxy: proxy, proxySecret: c.ProxyCredentials, pulse: newPulse()}
 	p.SetReply(c.Reply)
 	return p, nil
 }

@@ -399,6 +399,7 @@ func (s *session) checkWelcome() error {
 		return s.violation("its log has fewer entries than the %d when it was last seen", s.tree.Size)
 	}
 	s.tree, s.note = tree, w.Note
+	s.p.pulse.peer(s.name()).seen(s.p.now())
 	return s.p.setLogTree(s.name(), w.Note)
 }
 

@@ -176,17 +176,24 @@ func (s *session) offerOne(ctx context.Context, a agreement, c cursor, dr *draft
 		return c, err
 	}
 	sent := s.p.now()
+	began := time.Now()
 	answer, err := s.exchange(ctx, a.rel.Series, manifest, dr)
 	if err != nil {
 		return c, err
 	}
+	s.p.pulse.answer.Since(began)
 	if answer.Refused != nil {
+		s.noteRefusal(a.rel, clean(answer.Refused.Reason))
 		if err := a.dropPending(); err != nil {
 			return c, err
 		}
 		return c, refusedBy(answer.Refused)
 	}
 	c, err = s.take(a, manifest, pending, answer, sent, kept{dr.bodies, s.p.patchBytes()}, report)
+	if err == nil {
+		s.p.pulse.items.Observe(float64(len(dr.items)))
+		s.p.pulse.octets.Observe(float64(dr.rawBytes))
+	}
 	if err == nil && dr.patch != nil {
 		report.Patched += dr.patch.pages
 	}
@@ -360,6 +367,7 @@ func (s *session) take(a agreement, manifest *envelope.Object, p pendingBatch, a
 		return c, err
 	}
 	s.tree, s.note = tree, note
+	s.noteReceipt(a.rel, stored, p.Items)
 	report.add(accepted, p.Items, decided)
 	report.TreeSize = tree.Size // of the log that lives
 	return c, nil
@@ -424,6 +432,7 @@ func (s *session) evaluate(a agreement, manifest *envelope.Object, m translog.Ma
 	if e.Seen, err = s.seenOf(log); err != nil {
 		return nil, err
 	}
+	defer s.p.pulse.evaluate.Since(time.Now())
 	return evaluate.Batch(given, e)
 }
 
