@@ -53,7 +53,7 @@ func scrape(t *testing.T) []string {
 	return strings.Split(rec.Body.String(), "\n")
 }
 
-func TestAScrapeShowsTheFigures(t *testing.T) {
+func TestAScrapeShowsTheOutbox(t *testing.T) {
 	const agreed, peer = `{collection="docs",indexer="spiffe://a.test/i"} `, `{indexer="spiffe://a.test/i"} `
 	lines := scrape(t)
 	for _, want := range []string{
