@@ -190,7 +190,9 @@ func (d *daemon) serve(ctx context.Context) error {
 	}
 	cli.ServeHTTP(group, ctx, d.admin, d.monitor(d.reload.Config), read, write, d.log)
 	cli.ServeHTTP(group, ctx, d.control, d.audited(d.commands()), read, write, d.log)
-	group.Go(func() error { return monitor.Sample(ctx, d.watch.look) })
+	if d.admin != nil {
+		group.Go(func() error { return monitor.Sample(ctx, d.watch.look) })
+	}
 	group.Go(func() error { return d.x.Wait(ctx) })
 	group.Go(func() error { return d.reload.Run(ctx) })
 	group.Go(func() error { return d.manager.Run(ctx) })

@@ -144,7 +144,9 @@ func (d *daemon) serve(ctx context.Context) error {
 	const read, write = 30 * time.Second, time.Minute
 	cli.ServeHTTP(group, drained, d.admin, d.monitor(d.reload.Config), read, write, d.log)
 	cli.ServeHTTP(group, drained, d.control, d.audited(d.commands()), 0, 0, d.log)
-	group.Go(func() error { return monitor.Sample(ctx, d.watch.look) })
+	if d.admin != nil {
+		group.Go(func() error { return monitor.Sample(ctx, d.watch.look) })
+	}
 	group.Go(func() error { return d.reload.Run(ctx) })
 	group.Go(func() error { return d.manager.Run(ctx) })
 	d.manager.Ready()

@@ -8,7 +8,9 @@
 // and keepFiles of those before it are kept: together they take at most
 // maxFile·(1+keepFiles) octets (TestTheFilesAreBounded). Secrets have no place on
 // a command line; what looks like one in a URL is left out
-// (TestNoSecretOfAURLIsWritten).
+// (TestNoSecretOfAURLIsWritten). Nothing but a plain file of that one name is
+// written, since root may run commands in the folder of another
+// (TestNoOtherFileIsWritten).
 package audit
 
 import (
@@ -64,8 +66,9 @@ type Log struct {
 	Dir     string
 	Program string
 	Now     func() time.Time
-	// most is maxFile but in tests.
+	// most is maxFile, and full is what each write ends with, but in tests.
 	most int64
+	full error
 }
 
 // Do writes that an action begins, does it, and writes how it ended. What cannot
@@ -98,7 +101,7 @@ func (l *Log) write(e Event) (err error) {
 	if err != nil {
 		return err
 	}
-	lock, err := os.OpenFile(filepath.Join(l.Dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := l.open(lockFile, os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return err
 	}
@@ -110,15 +113,40 @@ func (l *Log) write(e Event) (err error) {
 	if err := l.rotate(path, int64(len(line)+1)); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := l.open(File, os.O_APPEND|os.O_CREATE|os.O_WRONLY)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	if l.full != nil {
+		return l.full
+	}
 	if _, err := f.Write(append(line, '\n')); err != nil {
 		return err
 	}
 	return f.Sync() // durable before the action begins
+}
+
+// open opens a file of the folder. What root makes there belongs to the folder's
+// owner: the daemon would not begin with a file that it may not write to. Nothing
+// but a plain file of one name is opened, so that the owner leads root to no other.
+func (l *Log) open(name string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(l.Dir, name), flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	var folder, file unix.Stat_t
+	err = errors.Join(unix.Stat(l.Dir, &folder), unix.Fstat(int(f.Fd()), &file))
+	if err == nil && (file.Mode&unix.S_IFMT != unix.S_IFREG || file.Nlink != 1) {
+		err = errors.New("it is no plain file of one name")
+	}
+	if err == nil && os.Geteuid() == 0 && file.Uid != folder.Uid {
+		err = f.Chown(int(folder.Uid), int(folder.Gid))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), f.Close())
+	}
+	return f, nil
 }
 
 // rotate makes room for so many octets. The oldest file goes; a crash between two

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 )
 
 func newLog(t *testing.T) *Log {
@@ -61,12 +62,9 @@ func TestNothingChangesUnwritten(t *testing.T) {
 	}
 }
 
-// TestAFullDiskStopsNoRevocation writes to a device on which there is never room.
 func TestAFullDiskStopsNoRevocation(t *testing.T) {
 	l := newLog(t)
-	if err := os.Symlink("/dev/full", filepath.Join(l.Dir, File)); err != nil {
-		t.Fatal(err)
-	}
+	l.full = &os.PathError{Op: "write", Path: File, Err: unix.ENOSPC}
 	warned, done := 0, false
 	err := l.Do(Self(), "grant revoke", nil, func(error) { warned++ }, func() error { done = true; return nil })
 	if err != nil || !done || warned != 2 {
@@ -190,5 +188,47 @@ func TestRequestsAreWrittenDownWithWhoAsks(t *testing.T) {
 	all := events(t, l.Dir)
 	if len(all) != 4 || all[3].Action != "POST /push" || all[3].PID != os.Getpid() || !strings.Contains(all[3].User, fmt.Sprintf("uid %d", os.Getuid())) || all[0].Error != "answered 418" {
 		t.Errorf("%+v", all)
+	}
+}
+
+// TestNoOtherFileIsWritten leads the log to a file that is not its own.
+func TestNoOtherFileIsWritten(t *testing.T) {
+	other := filepath.Join(t.TempDir(), "other")
+	for name, lead := range map[string]func(path string) error{
+		"by a link":        func(path string) error { return os.Symlink(other, path) },
+		"by a second name": func(path string) error { return os.Link(other, path) },
+		"by a pipe":        func(path string) error { return unix.Mkfifo(path, 0o600) },
+	} {
+		l := newLog(t)
+		if err := errors.Join(os.WriteFile(other, nil, 0o600), lead(filepath.Join(l.Dir, File))); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.write(Event{Event: Begun}); err == nil {
+			t.Errorf("%s: written", name)
+		}
+		if b, err := os.ReadFile(other); err != nil || len(b) > 0 {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+}
+
+// TestWhatRootWritesIsTheFoldersOwners needs root to be of any use; without it, the
+// owner is the same anyway.
+func TestWhatRootWritesIsTheFoldersOwners(t *testing.T) {
+	l := newLog(t)
+	if os.Geteuid() == 0 {
+		if err := os.Chown(l.Dir, 4711, 4712); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.write(Event{Event: Begun}); err != nil {
+		t.Fatal(err)
+	}
+	var folder, file unix.Stat_t
+	if err := errors.Join(unix.Stat(l.Dir, &folder), unix.Stat(filepath.Join(l.Dir, File), &file)); err != nil {
+		t.Fatal(err)
+	}
+	if file.Uid != folder.Uid || file.Gid != folder.Gid {
+		t.Errorf("the file is %d:%d's, the folder %d:%d's", file.Uid, file.Gid, folder.Uid, folder.Gid)
 	}
 }
