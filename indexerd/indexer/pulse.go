@@ -13,7 +13,7 @@ import (
 
 // recentHappenings is how many of the newest receipts and refusals are kept, of
 // each.
-const recentHappenings = 20
+const recentHappenings = 10
 
 // A pulse is what an indexer notes while it works, for whoever watches it. It
 // names publishers and collections, and never a page.

@@ -131,6 +131,7 @@ func TestCommandsAreWrittenDown(t *testing.T) {
 		command := func(name string, do func() error) *cobra.Command {
 			c := &cobra.Command{Use: name, RunE: func(*cobra.Command, []string) error { return do() }}
 			c.Flags().StringVar(&all, "reason", "", "")
+			c.Flags().StringSlice("origin", nil, "")
 			return c
 		}
 		grant := &cobra.Command{Use: "grant"}
@@ -142,13 +143,13 @@ func TestCommandsAreWrittenDown(t *testing.T) {
 		root.SetArgs(args)
 		return root.Execute()
 	}
-	for _, args := range [][]string{{"init"}, {"grant", "list"}, {"grant", "revoke", "g", "--reason=r"}} {
+	for _, args := range [][]string{{"init"}, {"grant", "list"}, {"grant", "revoke", "g", "--reason=r", "--origin=https://a.test,https://b.test"}} {
 		if err := run(args...); err != nil {
 			t.Fatal(err)
 		}
 	}
 	all := events(t, dir)
-	if len(all) != 4 || all[3].Action != "init" || all[1].Action != "grant revoke" || fmt.Sprint(all[1].Args) != "[g --reason=r]" || !strings.Contains(all[1].User, fmt.Sprint(os.Getuid())) {
+	if len(all) != 4 || all[3].Action != "init" || all[1].Action != "grant revoke" || fmt.Sprint(all[1].Args) != "[g --origin=https://a.test --origin=https://b.test --reason=r]" || !strings.Contains(all[1].User, fmt.Sprint(os.Getuid())) {
 		t.Errorf("%+v", all)
 	}
 }

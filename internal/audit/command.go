@@ -58,8 +58,15 @@ func written(run func(*cobra.Command, []string) error, program, path string, dir
 func given(cmd *cobra.Command, args []string) []string {
 	all := slices.Clone(args)
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if f.Name != "dir" && f.Name != "json" {
-			all = append(all, "--"+f.Name+"="+f.Value.String())
+		if f.Name == "dir" || f.Name == "json" {
+			return
+		}
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, v := range values {
+			all = append(all, "--"+f.Name+"="+v)
 		}
 	})
 	return all

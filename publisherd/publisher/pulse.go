@@ -15,7 +15,7 @@ import (
 
 // recentHappenings is how many of the newest receipts and refusals are kept, of
 // each.
-const recentHappenings = 20
+const recentHappenings = 10
 
 // A pulse is what a publisher notes while it works, for whoever watches it. It
 // names indexers and collections, and never a page. It is safe for concurrent use.
@@ -110,7 +110,7 @@ func (x *peerPulse) closed(now time.Time, err error) {
 	}
 	f.Open = time.Time{}
 	if x.wire != nil {
-		f.WireIn, f.WireOut = f.WireIn+uint64(x.wire.in.Load()), f.WireOut+uint64(x.wire.out.Load())
+		f.WireIn, f.WireOut = f.WireIn+x.wire.allIn.Load(), f.WireOut+x.wire.allOut.Load()
 		x.wire = nil
 	}
 	if err != nil && !replaced(err) {
@@ -131,7 +131,7 @@ func (x *peerPulse) read() PeerFigures {
 	f := x.figures
 	f.Ends, f.Refusals = x.ends.Read(), x.refused.Read()
 	if x.wire != nil {
-		f.WireIn, f.WireOut = f.WireIn+uint64(x.wire.in.Load()), f.WireOut+uint64(x.wire.out.Load())
+		f.WireIn, f.WireOut = f.WireIn+x.wire.allIn.Load(), f.WireOut+x.wire.allOut.Load()
 	}
 	return f
 }

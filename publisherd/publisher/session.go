@@ -124,7 +124,9 @@ type session struct {
 // something was sent: frames that follow one another without a word from this
 // side are one.
 type counter struct {
-	in, out, handshake, trips atomic.Int64
+	in, out, handshake, trips atomic.Int64 // since the last result; allIn and allOut since the start
+
+	allIn, allOut atomic.Uint64
 
 	spoken atomic.Bool // something was sent since the last trip
 }
@@ -143,12 +145,14 @@ type countedConn struct {
 func (c countedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	c.n.in.Add(int64(n))
+	c.n.allIn.Add(uint64(n))
 	return n, err
 }
 
 func (c countedConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	c.n.out.Add(int64(n))
+	c.n.allOut.Add(uint64(n))
 	return n, err
 }
 
