@@ -19,7 +19,7 @@ BUF         := $(TOOL) buf
 STATICCHECK := $(TOOL) staticcheck
 
 # What the tests tagged "system" need: real pages that others wrote, and programs.
-SYSTEM_PACKAGES := cppreference-doc-en-html libxml2-utils nginx git chromium systemd curl openssl
+SYSTEM_PACKAGES := cppreference-doc-en-html libxml2-utils nginx git chromium systemd curl openssl prometheus
 
 # Pages that are only unpacked, below DEBIAN_DOCS: their packages may be in
 # conflict with what is installed.
@@ -57,10 +57,10 @@ testbench: ## check the tools that measure (part of test)
 	GOWORK=off $(GO) -C bench test -mod=readonly -timeout 10m ./...
 
 .PHONY: test-system
-test-system: ## run the tests that need Debian packages: real pages, nginx, chromium (root)
+test-system: ## run the tests that need Debian packages: real pages, nginx, chromium, promtool (root)
 	tools/debian-packages.sh $(SYSTEM_PACKAGES)
 	tools/debian-docs.sh $(DEBIAN_DOCS) $(UNPACKED)
-	DEBIAN_DOCS=$(DEBIAN_DOCS) $(GO) test -tags system -timeout 20m -run 'TestRealPages|OnCppreference|ForXmllint|ByNginx|ByGit|InChromium|WithoutANetwork|UnderSystemd|TestDisk' ./internal/e2e ./content/site ./content/scp ./content/rbt/gitroot ./publisherd/publisher
+	DEBIAN_DOCS=$(DEBIAN_DOCS) $(GO) test -tags system -timeout 20m -run 'TestRealPages|OnCppreference|ForXmllint|ByNginx|ByGit|ByPromtool|InChromium|WithoutANetwork|UnderSystemd|TestDisk' ./internal/e2e ./content/site ./content/scp ./content/rbt/gitroot ./publisherd/publisher ./internal/house
 
 .PHONY: test-long
 test-long: ## run the soak and crash tests, for up to three hours

@@ -11,18 +11,48 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
+	"github.com/uzpif-oi/uzpif-oi/internal/audit"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/internal/monitor"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
-// health serves liveness and readiness.
-func (d *daemon) health() http.Handler {
-	return cli.Health(d.x.Ready)
+// monitor serves the admin side: how the daemon does, for programs and for people.
+func (d *daemon) monitor(c config) http.Handler {
+	a := &monitor.Admin{
+		Address: c.Admin, Service: sessionService, Report: d.watch.report, Page: d.page, Profiles: c.Profiles, Log: d.log,
+		Collectors: []prometheus.Collector{monitor.Collect(d.figures, time.Now, d.log, metrics()...)},
+	}
+	return a.Handler()
+}
+
+// sessionService is what gRPC health v1 calls the daemon.
+const sessionService = "uzpif.oi.v1.OutboundIndexing"
+
+// audited has what the commands change through the socket written down.
+func (d *daemon) audited(h http.Handler) http.Handler {
+	l := &audit.Log{Dir: d.dir, Program: "indexerd", Now: time.Now}
+	return l.Requests(h, func(err error) { d.log.Error("audit", "error", err) })
+}
+
+// liveAgreements counts the agreements that are in force.
+func (d *daemon) liveAgreements() (n int) {
+	all, err := d.x.Agreements()
+	if err != nil {
+		return 0 // whoever reads them says so
+	}
+	for _, a := range all {
+		if a.Standing == "live" {
+			n++
+		}
+	}
+	return n
 }
 
 // commands answers the commands of this program on the socket.

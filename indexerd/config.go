@@ -24,6 +24,7 @@ type config struct {
 	Listen   string        `mapstructure:"listen"`
 	Public   string        `mapstructure:"public"`
 	Admin    string        `mapstructure:"admin"`
+	Profiles bool          `mapstructure:"admin_profiles"`
 	Feed     string        `mapstructure:"feed"`
 	LogLevel string        `mapstructure:"log_level"`
 	Publish  time.Duration `mapstructure:"publish_interval"`

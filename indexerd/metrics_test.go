@@ -13,10 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/internal/monitor"
+	"github.com/uzpif-oi/uzpif-oi/internal/tally"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 	"github.com/uzpif-oi/uzpif-oi/translog/witness"
 )
@@ -24,9 +28,12 @@ import (
 // scrape is what /metrics answers, line by line.
 func scrape(t *testing.T, read func() (indexer.Figures, error), now time.Time) []string {
 	t.Helper()
-	h := metricsHandler(read, func() time.Time { return now }, slog.New(slog.DiscardHandler))
-	rec := httptest.NewRecorder()
-	h.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	log := slog.New(slog.DiscardHandler)
+	a := &monitor.Admin{Report: func() monitor.Report { return monitor.Report{} }, Log: log,
+		Collectors: []prometheus.Collector{monitor.Collect(read, func() time.Time { return now }, log, metrics()...)}}
+	rec, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	r.Host = "localhost"
+	a.Handler().ServeHTTP(rec, r)
 	if rec.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", rec.Code, rec.Body)
 	}
@@ -34,8 +41,8 @@ func scrape(t *testing.T, read func() (indexer.Figures, error), now time.Time) [
 }
 
 func someFigures() (indexer.Figures, error) {
-	histogram := func(n uint64) translog.Histogram {
-		return translog.Histogram{Count: n, Sum: 1.5, Buckets: []translog.Bucket{{UpperBound: 0.001, Count: n - 1}, {UpperBound: 0.01, Count: n - 1}}}
+	histogram := func(n uint64) tally.Histogram {
+		return tally.Histogram{Count: n, Sum: 1.5, Buckets: []tally.Bucket{{UpperBound: 0.001, Count: n - 1}, {UpperBound: 0.01, Count: n - 1}}}
 	}
 	return indexer.Figures{
 		Log: translog.Stats{
@@ -47,7 +54,11 @@ func someFigures() (indexer.Figures, error) {
 			Name: "ann", Size: 100, CosignedAt: time.Unix(990, 0), Requests: 19, Seconds: 2.5, Last: 200 * time.Millisecond,
 			Failures: map[witness.Reason]uint64{witness.Timeout: 20, witness.Fork: 21},
 		}, {Name: "bob"}},
-		Sessions: 22, Store: durable.Metrics{DiskBytes: 23, LogBytes: 24, MemTableBytes: 25, L0Files: 26, ReadAmp: 27},
+		Sessions: 22, Store: durable.Metrics{DiskBytes: 23, LogBytes: 24, MemTableBytes: 25, L0Files: 26, ReadAmp: 27, L0Sublevels: 34, WriteStalls: 35, Compacting: 36},
+		Pulse: indexer.PulseFigures{
+			Sessions: 37, Ends: map[string]uint64{"fenced": 38}, Refusals: map[string]uint64{"limit": 39}, Excluded: map[string]uint64{"oversize": 40},
+			Batches: 41, Pages: 42, Payload: 43, Items: histogram(44), Octets: histogram(45), Purged: 46, Deletions: 47,
+		},
 		Disk:        durable.Disk{Free: 28, Ballast: 29, Released: 30, Stalls: 31},
 		Certificate: identity.CertificateStatus{NotAfter: envelope.At(time.Unix(2000, 0)), Problem: "late"},
 		Trust:       identity.TrustStatus{Identities: 32, Authorities: 33},
@@ -69,6 +80,10 @@ func TestAScrapeShowsTheFigures(t *testing.T) {
 		`uzpif_oi_log_witness_last_request_seconds{witness="ann"} 0.2`, `uzpif_oi_log_witness_request_seconds_sum{witness="ann"} 2.5`,
 		`uzpif_oi_log_witness_request_seconds_count{witness="ann"} 19`, `uzpif_oi_log_witness_failures_total{reason="timeout",witness="ann"} 20`,
 		`uzpif_oi_log_witness_failures_total{reason="fork",witness="ann"} 21`, `uzpif_oi_log_witness_failures_total{reason="busy",witness="bob"} 0`,
+		"uzpif_oi_store_l0_sublevels 34", "uzpif_oi_store_write_stalls_total 35", "uzpif_oi_store_compactions 36",
+		"uzpif_oi_sessions_total 37", `uzpif_oi_session_ends_total{reason="fenced"} 38`, `uzpif_oi_refusals_total{reason="limit"} 39`,
+		`uzpif_oi_page_refusals_total{reason="oversize"} 40`, "uzpif_oi_batches_total 41", "uzpif_oi_pages_total 42", "uzpif_oi_payload_bytes_total 43",
+		"uzpif_oi_batch_items_count 44", "uzpif_oi_batch_bytes_count 45", "uzpif_oi_purged_pages_total 46", "uzpif_oi_deletions_total 47",
 		"uzpif_oi_sessions 22", "uzpif_oi_store_disk_bytes 23", "uzpif_oi_store_wal_bytes 24", "uzpif_oi_store_memtable_bytes 25",
 		"uzpif_oi_store_l0_files 26", "uzpif_oi_store_read_amplification_tables 27", "uzpif_oi_store_free_bytes 28",
 		"uzpif_oi_store_ballast_bytes 29", "uzpif_oi_store_ballast_released_total 30", "uzpif_oi_store_stalls_total 31",
@@ -102,7 +117,7 @@ func TestEveryMetricIsDescribed(t *testing.T) {
 	}
 	described := map[string]string{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(uzpif_oi_[a-z0-9_]+)` \\| ([a-z]+) \\|").FindAllStringSubmatch(string(doc), -1) {
-		if !strings.HasPrefix(row[1], "uzpif_oi_follow_") { // those are of the auditor
+		if !strings.HasPrefix(row[1], "uzpif_oi_follow_") && !strings.HasPrefix(row[1], "uzpif_oi_publisher_") { // those are of the other programs
 			described[row[1]] = row[2]
 		}
 	}

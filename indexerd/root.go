@@ -11,6 +11,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
+	"github.com/uzpif-oi/uzpif-oi/internal/audit"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
@@ -40,6 +41,7 @@ func newRoot() *cobra.Command {
 		newConsumer(a), newFeed(a), newExport(a), newAsk(a),
 		newFsck(a), newBackup(a), newKey(a), newEquivocations(a), newCheckConfig(a), cli.SettingsCommand(settings(), &a.json), cli.VersionCommand(&a.json), cli.ManCommand(),
 	)
+	audit.Commands(root, &a.dir, changing(), reading())
 	return root
 }
 

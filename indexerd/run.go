@@ -18,6 +18,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/internal/monitor"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
@@ -92,6 +93,7 @@ func run(ctx context.Context, dir string, c config, frozen bool, log *slog.Logge
 		}
 	}()
 	d := &daemon{dir: dir, x: x, log: log, frozen: frozen, manager: &cli.Manager{Log: log, Turns: func() { _, _ = x.Status() }}}
+	d.watch = newWatcher(d, c)
 	d.reload = &cli.Reloader[config]{Log: log, Config: c, Live: settings().Live(), Manager: d.manager,
 		Read: func() (config, error) { return loadConfig(dir) },
 		Apply: func(c config) {
@@ -120,6 +122,7 @@ type daemon struct {
 	log                             *slog.Logger
 	bound                           running
 	frozen                          bool // no sessions
+	watch                           *watcher
 	manager                         *cli.Manager
 	reload                          *cli.Reloader[config]
 	session, public, admin, control net.Listener
@@ -191,8 +194,11 @@ func (d *daemon) serve(ctx context.Context) error {
 	if d.gateway != nil {
 		cli.ServeHTTP(group, ctx, d.gatewayListener, d.gateway, read, write, d.log)
 	}
-	cli.ServeHTTP(group, ctx, d.admin, d.monitor(), read, write, d.log)
-	cli.ServeHTTP(group, ctx, d.control, d.commands(), read, write, d.log)
+	cli.ServeHTTP(group, ctx, d.admin, d.monitor(d.reload.Config), read, write, d.log)
+	cli.ServeHTTP(group, ctx, d.control, d.audited(d.commands()), read, write, d.log)
+	if d.admin != nil {
+		group.Go(func() error { return monitor.Sample(ctx, d.watch.look) })
+	}
 	group.Go(func() error { return d.x.Wait(ctx) })
 	group.Go(func() error { return d.reload.Run(ctx) })
 	group.Go(func() error { return d.manager.Run(ctx) })

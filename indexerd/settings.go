@@ -28,7 +28,9 @@ func listenSettings() cli.Settings {
 		{Key: "public", Default: defaultPublic, Values: "HOST:PORT",
 			Doc: "Where the public, read-only side of the log is served (HTTP)."},
 		{Key: "admin", Default: defaultAdmin, Values: "HOST:PORT, or off",
-			Doc: "Where /healthz, /readyz and /metrics are served; keep it on loopback."},
+			Doc: "Where the status page, /healthz, /readyz and /metrics are served; keep it on loopback. It answers to its address, to localhost, and to the name that stands here."},
+		{Key: "admin_profiles", Default: "false", Values: "true or false",
+			Doc: "Whether /debug/pprof/ is served there too."},
 		{Key: "feed", Default: `"off"`, Values: "HOST:PORT, or off",
 			Doc: "Where consumers read the feed (mutual TLS). \"consumer add\" says who may read, and for what."},
 	}

@@ -11,18 +11,32 @@ import (
 	"net/url"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/internal/audit"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
+	"github.com/uzpif-oi/uzpif-oi/internal/monitor"
 	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
 )
 
-// health serves liveness and readiness.
-func (d *daemon) health() http.Handler {
-	return cli.Health(d.p.Ready)
+// monitor serves the admin side: how the daemon does, for programs and for people.
+func (d *daemon) monitor(c config) http.Handler {
+	a := &monitor.Admin{
+		Address: c.Admin, Service: "publisherd", Report: d.watch.report, Page: d.page, Profiles: c.Profiles, Log: d.log,
+		Collectors: []prometheus.Collector{monitor.Collect(d.watch.read, time.Now, d.log, metrics()...)},
+	}
+	return a.Handler()
+}
+
+// audited has what the commands change through the socket written down.
+func (d *daemon) audited(h http.Handler) http.Handler {
+	l := &audit.Log{Dir: d.dir, Program: "publisherd", Now: time.Now}
+	return l.Requests(h, func(err error) { d.log.Error("audit", "error", err) })
 }
 
 // commands answers the commands of this program on the socket.

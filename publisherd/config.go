@@ -28,6 +28,7 @@ type config struct {
 	Rescan   time.Duration `mapstructure:"rescan_interval"`
 	Verify   time.Duration `mapstructure:"verify_interval"`
 	Admin    string        `mapstructure:"admin"`
+	Profiles bool          `mapstructure:"admin_profiles"`
 	Ballast  int64         `mapstructure:"ballast_mib"`
 	LowWater int64         `mapstructure:"low_water_mib"`
 	Stall    time.Duration `mapstructure:"disk_stall"`

@@ -10,6 +10,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/content/fetch"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/audit"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
@@ -40,6 +41,7 @@ func newRoot() *cobra.Command {
 		newInit(a), newCard(a), newTrust(a), newSource(a), newGrant(a), newExport(a), newPush(a), newRun(a), newStatus(a), newRefused(a),
 		newReceipts(a), newEvidence(a), newDisclose(a), newBackup(a), newKey(a), newEquivocations(a), newCheckConfig(a), cli.SettingsCommand(settings(), &a.json), cli.VersionCommand(&a.json), cli.ManCommand(),
 	)
+	audit.Commands(root, &a.dir, changing(), reading())
 	return root
 }
 

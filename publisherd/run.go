@@ -16,6 +16,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/internal/monitor"
 	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
 )
 
@@ -53,7 +54,7 @@ func newRun(a *app) *cobra.Command {
 			return run(cmd.Context(), a.dir, c, cli.NewLogger(os.Stderr, level), level)
 		},
 	}
-	c.Flags().StringVar(&admin, "admin", "off", "HOST:PORT for /healthz and /readyz; off opens no port")
+	c.Flags().StringVar(&admin, "admin", "off", "HOST:PORT for the status page, /healthz, /readyz and /metrics; off opens no port")
 	return c
 }
 
@@ -66,6 +67,7 @@ func run(ctx context.Context, dir string, c config, log *slog.Logger, level *slo
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	d := &daemon{dir: dir, p: p, d: publisher.NewDaemon(p, publisher.DaemonOptions{Rescan: c.Rescan}), log: log}
+	d.watch = newWatcher(d, c)
 	d.manager = &cli.Manager{Log: log, Turns: func() { _ = p.Ready() }}
 	d.reload = &cli.Reloader[config]{Log: log, Config: c, Live: settings().Live(), Manager: d.manager,
 		Read: func() (config, error) {
@@ -97,6 +99,7 @@ type daemon struct {
 	d              *publisher.Daemon
 	log            *slog.Logger
 	bound          running
+	watch          *watcher
 	manager        *cli.Manager
 	reload         *cli.Reloader[config]
 	admin, control net.Listener
@@ -140,8 +143,12 @@ func (d *daemon) serve(ctx context.Context) error {
 	})
 	// A push may take long: a limit on reading would end the request's context
 	// while its handler works.
-	cli.ServeHTTP(group, drained, d.admin, d.health(), 30*time.Second, time.Minute, d.log)
-	cli.ServeHTTP(group, drained, d.control, d.commands(), 0, 0, d.log)
+	const read, write = 30 * time.Second, time.Minute
+	cli.ServeHTTP(group, drained, d.admin, d.monitor(d.reload.Config), read, write, d.log)
+	cli.ServeHTTP(group, drained, d.control, d.audited(d.commands()), 0, 0, d.log)
+	if d.admin != nil {
+		group.Go(func() error { return monitor.Sample(ctx, d.watch.look) })
+	}
 	group.Go(func() error { return d.reload.Run(ctx) })
 	group.Go(func() error { return d.manager.Run(ctx) })
 	d.manager.Ready()

@@ -65,7 +65,7 @@ func (g *group) sync(before *group) (*durable.Snapshot, error) {
 	if err := g.batch.Wait(); err != nil {
 		return nil, err
 	}
-	g.l.counters.sync.since(began)
+	g.l.counters.sync.Since(began)
 	if before != nil {
 		if <-before.arrived; before.err != nil {
 			return nil, before.err

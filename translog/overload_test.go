@@ -3,7 +3,6 @@ package translog
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/internal/durable/durabletest"
+	"github.com/uzpif-oi/uzpif-oi/internal/tally"
 )
 
 // heavy is a proposal that holds memory.
@@ -218,12 +218,12 @@ func TestStatsTellWhatHappened(t *testing.T) {
 	if s.Commits != 4 || s.Proposals != 4 || s.Entries != 7 || s.Size != 7 || s.Released != 7 || s.Published != 6 || !s.PublishedAt.Equal(newTime(noon)) {
 		t.Errorf("%+v", s)
 	}
-	for name, h := range map[string]Histogram{"commit": s.Commit, "sync": s.Sync, "group": s.Group} {
+	for name, h := range map[string]tally.Histogram{"commit": s.Commit, "sync": s.Sync, "group": s.Group} {
 		if last := h.Buckets[len(h.Buckets)-1]; h.Count != 4 || h.Sum <= 0 || last.Count > 4 || h.Buckets[0].Count > last.Count {
 			t.Errorf("%s: %+v", name, h)
 		}
 	}
-	if s.Group.Buckets[0] != (Bucket{1, 4}) || s.Group.Sum != 4 {
+	if s.Group.Buckets[0] != (tally.Bucket{UpperBound: 1, Count: 4}) || s.Group.Sum != 4 {
 		t.Errorf("groups: %+v", s.Group)
 	}
 	if s.LastError != "" || s.QueueBound != 4096+urgentPlaces || s.QueueBytesBound != 256<<20 {
@@ -239,16 +239,5 @@ func TestStatsTellWhatHappened(t *testing.T) {
 	}
 	if err := r.Log.Close(); !errors.Is(err, ErrFailed) {
 		t.Error(err)
-	}
-}
-
-func TestAHistogramCountsEachValueOnce(t *testing.T) {
-	h := newHistogram(1, 2, 3) // 1, 2, 4
-	for _, v := range []float64{0, 1, 1.5, 2, 4, 5, 100} {
-		h.observe(v)
-	}
-	got := h.read()
-	if want := fmt.Sprint([]Bucket{{1, 2}, {2, 4}, {4, 5}}); fmt.Sprint(got.Buckets) != want || got.Count != 7 || got.Sum != 113.5 {
-		t.Errorf("%+v", got)
 	}
 }

@@ -2,9 +2,7 @@ package translog
 
 import (
 	"bytes"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"html/template"
@@ -15,6 +13,7 @@ import (
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/internal/sheet"
 )
 
 // latestEntries is how many of the newest entries the page of a log lists.
@@ -26,18 +25,13 @@ var (
 	//go:embed page.css
 	pageCSS string
 
+	pageStyle     = sheet.Base + pageCSS
 	pageTemplates = template.Must(template.New("pages").Parse(pageHTML))
 	// pagePolicy lets a page have its own style and icon, and nothing else: no
 	// script, no form, no frame, nothing from anywhere.
-	pagePolicy = "default-src 'none'; style-src '" + sourceHash(pageCSS) + "'; img-src data:; " +
+	pagePolicy = "default-src 'none'; style-src '" + sheet.Hash(pageStyle) + "'; img-src data:; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-
-// sourceHash names an inline style in a Content-Security-Policy.
-func sourceHash(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
-}
 
 // A Site is what the pages for people tell of a log besides what is in it.
 type Site struct {
@@ -86,7 +80,7 @@ type frame struct {
 
 func (p *pages) frame(v View, title, up string) frame {
 	return frame{
-		Title: title, Style: template.CSS(pageCSS), Up: up, Indexer: p.log.cfg.Indexer,
+		Title: title, Style: template.CSS(pageStyle), Up: up, Indexer: p.log.cfg.Indexer,
 		SizeWords: grouped(v.Tree.Size), EntriesWord: plural(v.Tree.Size, "entry", "entries"),
 	}
 }

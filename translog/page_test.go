@@ -3,11 +3,8 @@ package translog
 import (
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"net/url"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +14,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable/durabletest"
+	"github.com/uzpif-oi/uzpif-oi/internal/sheet"
 )
 
 // text is what of a page a person reads, spaces folded.
@@ -215,7 +213,7 @@ func TestPagesLoadNothingAndRunNothing(t *testing.T) {
 		count := make(map[atom.Atom]int)
 		for n := range root.Descendants() {
 			count[n.DataAtom]++
-			if n.DataAtom == atom.Style && !strings.Contains(policy, "'"+sourceHash(n.FirstChild.Data)+"'") {
+			if n.DataAtom == atom.Style && !strings.Contains(policy, "'"+sheet.Hash(n.FirstChild.Data)+"'") {
 				t.Errorf("%s: the policy does not let the page's own style through", path)
 			}
 			for _, a := range n.Attr {
@@ -232,47 +230,6 @@ func TestPagesLoadNothingAndRunNothing(t *testing.T) {
 		for _, a := range []atom.Atom{atom.Header, atom.Nav, atom.Main, atom.Footer, atom.H1, atom.Title, atom.Style} {
 			if count[a] != 1 {
 				t.Errorf("%s: %d of <%s>, want one", path, count[a], a)
-			}
-		}
-	}
-}
-
-// luminance is that of WCAG 2, of a colour written #rrggbb.
-func luminance(t *testing.T, hex string) float64 {
-	t.Helper()
-	n, err := strconv.ParseUint(hex[1:], 16, 24)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := 0.0
-	for shift, weight := range map[int]float64{16: 0.2126, 8: 0.7152, 0: 0.0722} {
-		c := float64(n>>shift&0xff) / 255
-		if c <= 0.04045 {
-			c /= 12.92
-		} else {
-			c = math.Pow((c+0.055)/1.055, 2.4)
-		}
-		sum += weight * c
-	}
-	return sum
-}
-
-func TestColoursCanBeReadInBothSchemes(t *testing.T) {
-	light, dark, ok := strings.Cut(pageCSS, "prefers-color-scheme: dark")
-	if !ok {
-		t.Fatal("there is no dark scheme")
-	}
-	for scheme, css := range map[string]string{"light": light, "dark": dark} {
-		colour := make(map[string]string)
-		for _, m := range regexp.MustCompile(`--(\w+): (#[0-9a-f]{6});`).FindAllStringSubmatch(css, -1) {
-			colour[m[1]] = m[2]
-		}
-		for _, ink := range []string{"ink", "soft", "link"} {
-			for _, ground := range []string{"paper", "card"} {
-				a, b := luminance(t, colour[ink]), luminance(t, colour[ground])
-				if ratio := (max(a, b) + 0.05) / (min(a, b) + 0.05); ratio < 4.5 {
-					t.Errorf("%s: %s on %s has a contrast of %.2f, want 4.5", scheme, ink, ground, ratio)
-				}
 			}
 		}
 	}

@@ -1,9 +1,10 @@
 package translog
 
 import (
-	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/tally"
 )
 
 // Stats are the figures of a log that an operator watches. Counters begin at
@@ -14,12 +15,12 @@ type Stats struct {
 	QueuedBytes, QueueBytesBound int64  // what they say that they weigh, and how much it may be
 	Overloaded                   uint64 // proposals refused with ErrOverloaded
 
-	Commits   uint64    // groups that were committed
-	Proposals uint64    // proposals that were committed in them
-	Entries   uint64    // entries that were committed in them
-	Commit    Histogram // seconds from the first Prepare of a group to its release
-	Sync      Histogram // seconds of a group's one write and fsync
-	Group     Histogram // proposals of a group
+	Commits   uint64          // groups that were committed
+	Proposals uint64          // proposals that were committed in them
+	Entries   uint64          // entries that were committed in them
+	Commit    tally.Histogram // seconds from the first Prepare of a group to its release
+	Sync      tally.Histogram // seconds of a group's one write and fsync
+	Group     tally.Histogram // proposals of a group
 
 	Size        uint64    // entries of the last commit
 	Released    uint64    // entries that readers see
@@ -30,19 +31,6 @@ type Stats struct {
 	LastErrorAt time.Time // by the log's clock
 }
 
-// A Histogram counts observations by their size, as Prometheus does.
-type Histogram struct {
-	Count   uint64
-	Sum     float64
-	Buckets []Bucket // ascending; the last bound is below infinity
-}
-
-// A Bucket counts the observations that are at most UpperBound.
-type Bucket struct {
-	UpperBound float64
-	Count      uint64
-}
-
 // Stats reads the figures. It waits for nobody and costs about a microsecond.
 func (l *Log) Stats() Stats {
 	c := l.counters
@@ -50,7 +38,7 @@ func (l *Log) Stats() Stats {
 		Queued: len(l.queue) + len(l.urgent), QueueBound: cap(l.queue) + cap(l.urgent),
 		QueuedBytes: l.queuedBytes.Load(), QueueBytesBound: l.cfg.QueueBytes, Overloaded: c.overloaded.Load(),
 		Commits: c.commits.Load(), Proposals: c.proposals.Load(), Entries: c.entries.Load(),
-		Commit: c.commit.read(), Sync: c.sync.read(), Group: c.group.read(),
+		Commit: c.commit.Read(), Sync: c.sync.Read(), Group: c.group.Read(),
 		Size: c.size.Load(), Released: l.Released().Tree.Size,
 	}
 	published := l.Published()
@@ -64,7 +52,7 @@ func (l *Log) Stats() Stats {
 // counters are what Stats reads; each is written where it happens.
 type counters struct {
 	overloaded, commits, proposals, entries, size atomic.Uint64
-	commit, sync, group                           *histogram
+	commit, sync, group                           *tally.Meter
 	lastError                                     atomic.Pointer[seenError]
 }
 
@@ -82,54 +70,14 @@ func (c *counters) committed(g *group) {
 	c.commits.Add(1)
 	c.proposals.Add(uint64(len(g.members)))
 	c.entries.Add(n - c.size.Swap(n))
-	c.group.observe(float64(len(g.members)))
-	c.commit.since(g.began)
+	c.group.Observe(float64(len(g.members)))
+	c.commit.Since(g.began)
 }
 
 // newCounters fixes the buckets: times from 0.1 ms to 26 s, groups from 1 to
 // 2,048, each bound twice the one before.
 func newCounters() *counters {
 	return &counters{
-		commit: newHistogram(0.0001, 2, 19), sync: newHistogram(0.0001, 2, 19), group: newHistogram(1, 2, 12),
+		commit: tally.NewMeter(0.0001, 2, 19), sync: tally.NewMeter(0.0001, 2, 19), group: tally.NewMeter(1, 2, 12),
 	}
-}
-
-// A histogram is a Histogram that is being written.
-type histogram struct {
-	bounds []float64
-	counts []atomic.Uint64 // one more than bounds, for what is above the last
-	sum    atomic.Uint64   // the bits of a float64
-}
-
-func newHistogram(first, factor float64, n int) *histogram {
-	h := &histogram{bounds: make([]float64, n), counts: make([]atomic.Uint64, n+1)}
-	for i := range h.bounds {
-		h.bounds[i] = first
-		first *= factor
-	}
-	return h
-}
-
-func (h *histogram) observe(v float64) {
-	i := 0
-	for i < len(h.bounds) && v > h.bounds[i] {
-		i++
-	}
-	h.counts[i].Add(1)
-	for old := h.sum.Load(); !h.sum.CompareAndSwap(old, math.Float64bits(math.Float64frombits(old)+v)); {
-		old = h.sum.Load()
-	}
-}
-
-func (h *histogram) since(start time.Time) { h.observe(time.Since(start).Seconds()) }
-
-func (h *histogram) read() Histogram {
-	out := Histogram{Buckets: make([]Bucket, len(h.bounds)), Sum: math.Float64frombits(h.sum.Load())}
-	for i := range h.counts {
-		out.Count += h.counts[i].Load()
-		if i < len(h.bounds) {
-			out.Buckets[i] = Bucket{h.bounds[i], out.Count}
-		}
-	}
-	return out
 }

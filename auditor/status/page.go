@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/internal/sheet"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
@@ -73,7 +74,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 }
 
 func (r *Report) page() *page {
-	p := &page{Report: r, Style: template.CSS(pageCSS), Good: r.OK(), Headline: r.State.Words(), Names: decisions(), Kinds: slices.Sorted(maps.Keys(r.Totals))}
+	p := &page{Report: r, Style: template.CSS(sheet.Base + pageCSS), Good: r.OK(), Headline: r.State.Words(), Names: decisions(), Kinds: slices.Sorted(maps.Keys(r.Totals))}
 	p.Figures = append(p.Figures, figure{number(r.Entries), "entries under the grant, of " + number(r.Checked) + " that were verified"})
 	if r.Held != nil {
 		p.Figures = append(p.Figures, figure{number(*r.Held), "pages at most are held under it, by what the log says"})

@@ -13,6 +13,8 @@ type Figures struct {
 	Publications translog.Publications
 	Witnesses    []witness.State // none without a policy
 	Sessions     int
+	Pulse        PulseFigures
+	Frozen       *Frozen
 	Asks         AskFigures
 	Store        durable.Metrics
 	Disk         durable.Disk
@@ -25,7 +27,7 @@ type Figures struct {
 
 // Figures reads them all; it costs some microseconds, and waits for nobody.
 func (x *Indexer) Figures() (Figures, error) {
-	f := Figures{Log: x.tlog.Stats(), Publications: x.tlog.Publications(), Sessions: x.sessions.count(), Disk: x.store.Disk(), Asks: x.asks.figures()}
+	f := Figures{Log: x.tlog.Stats(), Publications: x.tlog.Publications(), Sessions: x.sessions.count(), Disk: x.store.Disk(), Asks: x.asks.figures(), Pulse: x.pulse.figures(), Frozen: x.frozen}
 	f.Certificate, f.Trust = x.local.Status(x.cfg.Now()), x.trust.Status()
 	if x.cfg.Witnesses != nil {
 		f.Witnesses = x.cfg.Witnesses.States()

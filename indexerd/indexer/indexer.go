@@ -122,6 +122,8 @@ type Indexer struct {
 	large *larges
 	alone chan struct{} // one for each page that is received alone
 
+	pulse *pulse
+
 	maxGrant  atomic.Int64 // a time.Duration: the longest life of a grant that is accepted
 	allowance atomic.Pointer[Allowance]
 	requests  atomic.Pointer[Requests]
@@ -145,7 +147,7 @@ func Open(c Config) (_ *Indexer, err error) {
 		sessions: registry{byName: make(map[envelope.Name]*member)}, slots: make(chan struct{}, c.Limits.Batches),
 		memory: semaphore.NewWeighted(c.Limits.batchMemory()), credits: semaphore.NewWeighted(creditPool), patience: patience,
 		posts: rate.NewLimiter(postsPerSecond, postsAtOnce), halted: make(chan struct{}),
-		times: defaultTimes(), large: newLarges(c), alone: make(chan struct{}, aloneAtOnce), frames: newFrameCache(),
+		times: defaultTimes(), large: newLarges(c), alone: make(chan struct{}, aloneAtOnce), frames: newFrameCache(), pulse: newPulse(),
 	}
 	x.SetMaxGrant(c.MaxGrant)
 	x.SetAllowance(c.Allowance)

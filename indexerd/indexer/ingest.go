@@ -60,6 +60,7 @@ type ingest struct {
 	plan     *state.Plan
 	sets     []decisionSet
 	answered *answeredBatch
+	receipt  envelope.Hash // of a batch that was committed now
 }
 
 // A decisionSet is one entry of the batch.
@@ -397,5 +398,6 @@ func (in *ingest) Finish(tx *translog.Tx, c *translog.Committed) error {
 	if err != nil {
 		return err
 	}
+	in.receipt = receipt.ID
 	return errors.Join(writeReceipt(tx.Batch(), rec.SID, receipt, body.Checkpoint), in.keepAnswer(tx.Batch(), receipt, c))
 }

@@ -77,6 +77,7 @@ func (x *Indexer) purge(ctx context.Context, rec *seriesRecord, drop []dueSegmen
 			return err
 		}
 		if n := len(p.open.Leaves); n > 0 {
+			x.pulse.purged.Add(uint64(n))
 			x.log.Info("retention over", "publisher", rec.Publisher, "series", rec.Series, "pages", n)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
+	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
 )
@@ -49,6 +50,9 @@ func (x *Indexer) loudly(judge func(tls.ConnectionState) error) func(tls.Connect
 	told := rate.NewLimiter(rate.Every(time.Second), 10)
 	return func(cs tls.ConnectionState) error {
 		err := judge(cs)
+		if err != nil {
+			x.noteRefusal("connection", string(grants.ErrUnknownPeer), "", "")
+		}
 		if err != nil && told.Allow() {
 			x.log.Warn("connection refused", "error", err)
 		}

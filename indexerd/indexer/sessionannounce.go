@@ -58,6 +58,7 @@ func (s *session) announced(ctx context.Context, f *oiv1.Announce) error {
 	result := new(oiv1.AnnounceResult)
 	for _, r := range refusals {
 		s.x.log.Warn("announcement refused", "publisher", v.Publisher, "series", r.Series, "reason", string(r.Reason), "detail", r.Detail)
+		s.x.noteRefusal("announcement", string(r.Reason), v.Publisher, "")
 		result.Refusals = append(result.Refusals, &oiv1.Refusal{Series: r.Series, GrantId: r.GrantID[:], Reason: string(r.Reason), Detail: r.Detail})
 	}
 	for _, h := range s.live {

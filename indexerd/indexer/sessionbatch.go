@@ -69,6 +69,7 @@ func (s *session) batch(ctx context.Context, f *oiv1.Batch) error {
 	}
 	in, err := s.commit(ctx, f, frame)
 	if err == nil {
+		s.noteBatch(in)
 		return s.answer(ctx, f.Series, in.manifest.ID, in.answered)
 	}
 	r, ok := asRefusal(err)
@@ -84,6 +85,7 @@ func (s *session) batch(ctx context.Context, f *oiv1.Batch) error {
 
 func (s *session) refuseBatch(ctx context.Context, f *oiv1.Batch, id envelope.Hash, r *refusal) error {
 	s.x.log.Warn("batch refused", "publisher", s.peer.Card.Identity, "series", f.Series, "reason", string(r.reason), "detail", r.detail)
+	s.x.noteRefusal("batch", string(r.reason), s.peer.Card.Identity, s.collection(f.Series))
 	return s.link.Urgent(ctx, batchResult(&oiv1.BatchResult{
 		Series: f.Series, BatchId: id[:], Refused: r.fault(),
 	}))

@@ -115,6 +115,7 @@ func (s *session) alone(ctx context.Context, f *oiv1.Batch) error {
 		defer s.x.settleFile(in)
 	}
 	if err == nil {
+		s.noteBatch(in)
 		return s.answer(ctx, f.Series, in.manifest.ID, in.answered)
 	}
 	if frame.broken != nil {

@@ -2,6 +2,7 @@ package indexer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -174,6 +175,7 @@ func (x *Indexer) accept(ctx context.Context, stream grpc.BidiStreamingServer[oi
 	who, until, err := identity.VerifyPeer(info.State, x.trust, identity.Publisher, x.cfg.Now())
 	if err != nil {
 		x.log.Warn("session refused", "error", err)
+		x.noteRefusal("session", string(grants.ErrUnknownPeer), "", "")
 		return nil, status.Error(codes.PermissionDenied, string(grants.ErrUnknownPeer))
 	}
 	if !takeConnection(ctx) {
@@ -206,8 +208,10 @@ func (x *Indexer) accept(ctx context.Context, stream grpc.BidiStreamingServer[oi
 // run is the life of a session. A refusal is told to the peer as a Fault.
 func (s *session) run(ctx context.Context) error {
 	err := s.serve(ctx)
+	s.x.pulse.ends.Add(endOf(cmp.Or(context.Cause(ctx), err)))
 	if r, ok := asRefusal(err); ok {
 		s.x.log.Warn("session refused", "publisher", s.peer.Card.Identity, "reason", string(r.reason), "detail", r.detail)
+		s.x.noteRefusal("session", string(r.reason), s.peer.Card.Identity, "")
 		if err := s.link.Urgent(ctx, &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_Fault{Fault: r.fault()}}); err != nil {
 			return err
 		}
@@ -241,6 +245,7 @@ func (s *session) serve(ctx context.Context) error {
 		return err
 	}
 	s.self.ready.Store(true)
+	s.x.pulse.begun.Add(1)
 	s.x.readers.Go(func() { s.dispatch(ctx) })
 	s.x.readers.Go(func() { s.ask(ctx) })
 	for {

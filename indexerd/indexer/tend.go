@@ -124,6 +124,7 @@ func (x *Indexer) tend(ctx context.Context) {
 			}
 			continue
 		}
+		x.pulse.deletions.Add(1)
 		x.log.Info("deleted", "publisher", d.Publisher, "series", d.Series, "revocation", d.Revocation)
 		x.tell(d.Publisher, d.Revocation)
 		x.tender.telling.Store(nil)

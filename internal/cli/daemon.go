@@ -67,6 +67,9 @@ func ServeHTTP(group *errgroup.Group, end context.Context, l net.Listener, h htt
 		ReadHeaderTimeout: header, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
+	if c, ok := h.(interface{ Configure(*http.Server) }); ok { // what only the handler knows it needs
+		c.Configure(s)
+	}
 	group.Go(func() error {
 		if err := s.Serve(netutil.LimitListener(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
 			return err

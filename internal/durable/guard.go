@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -38,6 +39,8 @@ type guard struct {
 	dir    string // what is guarded; a backup elsewhere may fail on its own
 	stalls *stalls
 	room   *room
+
+	writeStalls atomic.Uint64 // times that Pebble made writes wait
 
 	failMu sync.Mutex
 	cause  error

@@ -63,6 +63,7 @@ func listener(to *slog.Logger, g *guard) *pebble.EventListener {
 			g.fail(fmt.Errorf("%s is damaged: %w", info.Path, info.Details))
 		},
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
+			g.writeStalls.Add(1)
 			to.Warn("writes are stalled", "reason", info.Reason)
 		},
 		WriteStallEnd: func() { to.Info("writes go on") },

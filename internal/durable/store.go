@@ -293,8 +293,11 @@ type Metrics struct {
 	DiskBytes     uint64 // everything in the folder
 	LogBytes      uint64 // the live part of the write-ahead log
 	MemTableBytes uint64
-	L0Files       int64 // rising means that compaction does not keep up
-	ReadAmp       int   // tables that one look-up may have to ask
+	L0Files       int64  // rising means that compaction does not keep up
+	ReadAmp       int    // tables that one look-up may have to ask
+	L0Sublevels   int32  // at 12 of them writes begin to wait
+	WriteStalls   uint64 // times that writes waited for compactions or flushes
+	Compacting    int64  // compactions under way
 }
 
 // Metrics reads the counters; it costs some microseconds.
@@ -306,5 +309,6 @@ func (s *Store) Metrics() (Metrics, error) {
 	return Metrics{
 		DiskBytes: m.DiskSpaceUsage(), LogBytes: m.WAL.Size, MemTableBytes: m.MemTable.Size,
 		L0Files: m.Levels[0].TablesCount, ReadAmp: m.ReadAmp(),
+		L0Sublevels: m.Levels[0].Sublevels, WriteStalls: s.guard.writeStalls.Load(), Compacting: m.Compact.NumInProgress,
 	}, nil
 }

@@ -74,19 +74,19 @@ var own = []string{
 
 // load opens url and returns the document as it stands then, what the console
 // says, and which other URLs were asked for on behalf of the page.
-func (b *browser) load(url string) (dom string, console, others []string) {
+func (b *browser) load(url string, flags ...string) (dom string, console, others []string) {
 	b.t.Helper()
 	b.askedMu.Lock()
 	b.asked = nil
 	b.askedMu.Unlock()
 	ctx, cancel := context.WithTimeout(b.t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "chromium",
+	cmd := exec.CommandContext(ctx, "chromium", append(flags,
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--disable-default-apps", "--disable-extensions", "--no-pings",
 		"--disable-features=OptimizationHints,MediaRouter,Translate,AutofillServerCommunication,CertificateTransparencyComponentUpdater",
 		"--user-data-dir="+b.t.TempDir(), "--proxy-server="+b.proxy, "--proxy-bypass-list=<-loopback>",
-		"--enable-logging=stderr", "--v=0", "--dump-dom", url)
+		"--enable-logging=stderr", "--v=0", "--dump-dom", url)...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

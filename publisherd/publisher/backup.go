@@ -113,7 +113,7 @@ func (p *Publisher) checkBackup(dir string, m *Manifest) (err error) {
 			return err
 		}
 	}
-	copied := &Publisher{dir: dir, log: p.log, clock: p.clock, local: local, trust: trust, store: store, edits: make(map[string]*sync.Mutex)}
+	copied := &Publisher{dir: dir, log: p.log, clock: p.clock, local: local, trust: trust, store: store, edits: make(map[string]*sync.Mutex), pulse: newPulse()}
 	n, bad, err := copied.VerifyReceipts()
 	if err != nil {
 		return err

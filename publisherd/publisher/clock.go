@@ -65,3 +65,14 @@ func (p *Publisher) checkClock() error {
 	h.at = at.Time
 	return nil
 }
+
+// behind is ErrClock while the clock shows a time long before one that a session
+// began at; it asks no disk.
+func (h *highest) behind(now time.Time) error {
+	h.atMu.Lock()
+	defer h.atMu.Unlock()
+	if h.at.IsZero() || !now.Before(h.at.Add(-envelope.Skew)) {
+		return nil
+	}
+	return fmt.Errorf("%w: it shows %s, and %s was seen", ErrClock, envelope.At(now), envelope.At(h.at))
+}

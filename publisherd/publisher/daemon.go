@@ -245,6 +245,7 @@ func (d *Daemon) newScan(name string) *scanLoop {
 
 func (d *Daemon) newLoop(name envelope.Name) *indexerLoop {
 	l := newIndexerLoop(name, d.p.log)
+	l.pulse = d.p.pulse.peer(name)
 	l.dial = d.dial
 	l.series = func() ([]*Relationship, error) {
 		byIndexer, err := d.p.inForce(name, func(*Relationship, error) {})
@@ -275,7 +276,7 @@ func (p *Publisher) dialConn(ctx context.Context, rels []*Relationship) (conn, e
 // newIndexerLoop makes a loop that has still to be told what it works on.
 func newIndexerLoop(name envelope.Name, log *slog.Logger) *indexerLoop {
 	return &indexerLoop{
-		name: name, log: log, draw: rand.Int64N, back: backoff{draw: rand.Int64N},
+		name: name, log: log, draw: rand.Int64N, back: backoff{draw: rand.Int64N}, pulse: new(peerPulse),
 		wake: make(chan struct{}, 1), anew: make(chan struct{}, 1),
 		stopped: make(map[string]error), held: make(map[string]*holding),
 	}

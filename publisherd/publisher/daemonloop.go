@@ -37,6 +37,7 @@ type indexerLoop struct {
 	deliver func(ctx context.Context) (int, error)
 	newest  func(collection string) *scanned
 	back    backoff
+	pulse   *peerPulse
 	draw    func(n int64) int64
 	wake    chan struct{} // look again; at most one note waits
 	anew    chan struct{} // the configuration changed: what failed may work now
@@ -145,6 +146,7 @@ func (l *indexerLoop) run(stop, hard context.Context) error {
 		}
 		if err == nil {
 			err = l.attempt(stop, hard, rels)
+			l.pulse.closed(time.Now(), err)
 		}
 		if errors.Is(err, durable.ErrFailed) {
 			return err
@@ -221,6 +223,9 @@ func (l *indexerLoop) attempt(stop, hard context.Context, rels []*Relationship) 
 	defer cancel(nil)
 	opening := context.AfterFunc(stop, func() { cancel(ErrStopping) })
 	c, err := l.dial(ctx, rels)
+	if s, ok := c.(*session); ok {
+		l.pulse.opened(time.Now(), s.wire)
+	}
 	if !opening() && err == nil {
 		c.close()
 		return ErrStopping

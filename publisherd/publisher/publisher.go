@@ -79,6 +79,7 @@ type Publisher struct {
 	proxySecret string     // see Config
 
 	highest highest
+	pulse   *pulse
 	// public opens the public log of an indexer; nil compares none.
 	public func(*identity.Log) (publicLog, error)
 
@@ -134,7 +135,7 @@ func Open(c Config) (*Publisher, error) {
 		return nil, err
 	}
 	p := &Publisher{dir: c.Dir, log: c.Log, clock: c.Now, local: local, trust: trust, store: store, edits: make(map[string]*sync.Mutex),
-		keptBytes: c.PatchBytes, random: c.Rand, proxy: proxy, proxySecret: c.ProxyCredentials}
+		keptBytes: c.PatchBytes, random: c.Rand, proxy: proxy, proxySecret: c.ProxyCredentials, pulse: newPulse()}
 	p.public = p.openPublic
 	p.SetReply(c.Reply)
 	p.SetVerify(c.Verify)

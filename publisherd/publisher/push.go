@@ -226,7 +226,11 @@ func (p *Publisher) scanOne(ctx context.Context, name string, massDelete bool) (
 	if err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	report, err := p.scan(ctx, c, massDelete)
+	if ctx.Err() == nil {
+		p.noteScan(name, began, err)
+	}
 	return &scanned{c, report}, err
 }
 

@@ -35,7 +35,8 @@ type keeper struct {
 func newKeeper(t testing.TB, dir string) *keeper {
 	k := &keeper{t: t, now: noon}
 	k.p = &Publisher{
-		dir: dir, clock: func() time.Time { return k.now }, edits: make(map[string]*sync.Mutex),
+		pulse: newPulse(),
+		dir:   dir, clock: func() time.Time { return k.now }, edits: make(map[string]*sync.Mutex),
 		log: slog.New(slog.NewTextHandler(&k.log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.Attr{}

@@ -123,7 +123,9 @@ type session struct {
 // something was sent: frames that follow one another without a word from this
 // side are one.
 type counter struct {
-	in, out, handshake, trips atomic.Int64
+	in, out, handshake, trips atomic.Int64 // since the last result; allIn and allOut since the start
+
+	allIn, allOut atomic.Uint64
 
 	spoken atomic.Bool // something was sent since the last trip
 }
@@ -142,12 +144,14 @@ type countedConn struct {
 func (c countedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	c.n.in.Add(int64(n))
+	c.n.allIn.Add(uint64(n))
 	return n, err
 }
 
 func (c countedConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	c.n.out.Add(int64(n))
+	c.n.allOut.Add(uint64(n))
 	return n, err
 }
 
@@ -385,6 +389,7 @@ func (s *session) checkWelcome() error {
 		return s.violation("its log has fewer entries than the %d when it was last seen", s.tree.Size)
 	}
 	s.tree, s.note = tree, w.Note
+	s.p.pulse.peer(s.name()).seen(s.p.now())
 	return s.p.setLogTree(s.name(), w.Note)
 }
 

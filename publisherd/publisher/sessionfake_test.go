@@ -90,7 +90,8 @@ func newFixture(t testing.TB) *fixture {
 	store, err := durable.Open(filepath.Join(dir, "store"), durable.Options{})
 	check(t, err)
 	x.p = &Publisher{
-		dir: dir, log: slog.New(slog.DiscardHandler), clock: clock, local: s.Publisher, trust: trust, store: store,
+		pulse: newPulse(),
+		dir:   dir, log: slog.New(slog.DiscardHandler), clock: clock, local: s.Publisher, trust: trust, store: store,
 		edits: make(map[string]*sync.Mutex),
 	}
 	t.Cleanup(func() { check(t, x.p.Close()) })

@@ -11,7 +11,6 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
-	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
 	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
@@ -170,17 +169,24 @@ func (s *session) offerOne(ctx context.Context, a agreement, c cursor, dr *draft
 		return c, err
 	}
 	sent := s.p.now()
+	began := time.Now()
 	answer, err := s.exchange(ctx, a.rel.Series, manifest, dr)
 	if err != nil {
 		return c, err
 	}
+	s.p.pulse.answer.Since(began)
 	if answer.Refused != nil {
+		s.noteRefusal(a.rel, clean(answer.Refused.Reason))
 		if err := a.dropPending(); err != nil {
 			return c, err
 		}
 		return c, refusedBy(answer.Refused)
 	}
 	c, err = s.take(a, manifest, pending, answer, sent, kept{dr.bodies, s.p.patchBytes()}, report)
+	if err == nil {
+		s.p.pulse.items.Observe(float64(len(dr.items)))
+		s.p.pulse.octets.Observe(float64(dr.rawBytes))
+	}
 	if err == nil && dr.patch != nil {
 		report.Patched += dr.patch.pages
 	}
@@ -354,6 +360,7 @@ func (s *session) take(a agreement, manifest *envelope.Object, p pendingBatch, a
 		return c, err
 	}
 	s.tree, s.note = tree, note
+	s.noteReceipt(a.rel, stored, p.Items)
 	report.add(accepted, p.Items, decided)
 	report.TreeSize = tree.Size // of the log that lives
 	return c, nil
@@ -394,47 +401,4 @@ func decisionOf(d oiv1.Decision) (translog.Decision, bool) {
 		return translog.Exclude, true
 	}
 	return "", false
-}
-
-// evaluate hands an answer to the one implementation of UZPIF-OI 9.1.4.
-func (s *session) evaluate(a agreement, manifest *envelope.Object, m translog.Manifest, all []decided, answer *oiv1.BatchResult, sent time.Time) (*evaluate.Accepted, error) {
-	given, err := answerOf(answer)
-	if err != nil {
-		return nil, err
-	}
-	pair, err := s.p.pairOf(a.rel, m.GrantID)
-	if err != nil {
-		return nil, err
-	}
-	log, err := logOf(s.peer, given.Note)
-	if err != nil {
-		return nil, err
-	}
-	e := expected(s.p.local.Name(), s.peer, log, s.p.keysFor(sent), a.rel, pair, manifest, m)
-	e.Sent, e.Now = sent, s.p.now()
-	for _, d := range all {
-		e.Sets = append(e.Sets, evaluate.Decided{Op: d.op, LeafHash: d.leaf, Decision: d.decision})
-	}
-	if e.Seen, err = s.seenOf(log); err != nil {
-		return nil, err
-	}
-	return evaluate.Batch(given, e)
-}
-
-// answerOf takes an answer out of its messages.
-func answerOf(r *oiv1.BatchResult) (evaluate.Answer, error) {
-	c := r.Committed
-	consistency, err := hashes(r.Consistency)
-	if err != nil {
-		return evaluate.Answer{}, err
-	}
-	a := evaluate.Answer{Receipt: c.Receipt, Entries: c.Entries, Checkpoint: c.Checkpoint, Note: c.Note, Consistency: consistency}
-	for _, p := range c.Inclusion {
-		path, err := hashes(p.GetHashes())
-		if err != nil {
-			return evaluate.Answer{}, err
-		}
-		a.Inclusion = append(a.Inclusion, path)
-	}
-	return a, nil
 }

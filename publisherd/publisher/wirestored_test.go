@@ -11,7 +11,7 @@ import (
 )
 
 func TestAlarmsKeepEachBadAnswerOnceAndABoundedNumber(t *testing.T) {
-	p := &Publisher{dir: t.TempDir(), clock: time.Now}
+	p := &Publisher{dir: t.TempDir(), clock: time.Now, pulse: newPulse()}
 	rel := &Relationship{Series: "docs-1", Indexer: "spiffe://search.test/indexer"}
 	keep := func(answer string) {
 		t.Helper()
