@@ -13,7 +13,7 @@ func changing() []string {
 // in neither list.
 func reading() []string {
 	return []string{
-		"card", "trust list", "trust ca list", "key list", "status", "agreements", "publishers", "page", "evidence", "log status",
+		"card", "settings", "trust list", "trust ca list", "key list", "status", "agreements", "publishers", "page", "evidence", "log status",
 		"consumer list", "consumer holders", "feed", "fsck", "equivocations", "equivocations show", "check-config", "version", "man",
 	}
 }

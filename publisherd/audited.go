@@ -13,7 +13,7 @@ func changing() []string {
 // in neither list.
 func reading() []string {
 	return []string{
-		"card", "trust list", "trust ca list", "key list", "source list", "source scan", "grant list", "grant show", "status", "refused",
+		"card", "settings", "trust list", "trust ca list", "key list", "source list", "source scan", "grant list", "grant show", "status", "refused",
 		"receipts list", "receipts show", "receipts verify", "evidence", "equivocations", "equivocations show", "check-config", "version", "man",
 	}
 }
