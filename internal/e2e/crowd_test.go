@@ -158,22 +158,6 @@ func (c *crowd) endAll(wait func() []ending) time.Duration {
 	return took
 }
 
-// resident is what the process of indexerd has in memory, in KiB.
-func (c *crowd) resident() int {
-	c.t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.indexer.Process.Pid))
-	pair.Check(c.t, err)
-	for line := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			n, err := strconv.Atoi(strings.Fields(rest)[0])
-			pair.Check(c.t, err)
-			return n
-		}
-	}
-	c.t.Fatal("no VmRSS")
-	return 0
-}
-
 // metric is one of the figures that indexerd serves.
 func (c *crowd) metric(name string) float64 {
 	c.t.Helper()

@@ -4,8 +4,14 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/e2e/pair"
 )
 
 // TestAThousandSessionsEndInTime: from the signal to the end of the process.
@@ -50,4 +56,20 @@ func TestFiveThousandIdleSessionsFit(t *testing.T) {
 		t.Errorf("%d KiB a session, at most %d", got, each)
 	}
 	t.Logf("indexerd ended in %s", c.endAll(wait).Round(10*time.Millisecond))
+}
+
+// resident is what the process of indexerd has in memory, in KiB.
+func (c *crowd) resident() int {
+	c.t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.indexer.Process.Pid))
+	pair.Check(c.t, err)
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			n, err := strconv.Atoi(strings.Fields(rest)[0])
+			pair.Check(c.t, err)
+			return n
+		}
+	}
+	c.t.Fatal("no VmRSS")
+	return 0
 }
