@@ -21,10 +21,14 @@ const configFile = "indexerd.yaml"
 // …), that over the file, and that over the default. What each key means stands
 // in settings, and TestEachSettingIsDocumented holds the two together.
 type config struct {
-	Listen   string        `mapstructure:"listen"`
-	Public   string        `mapstructure:"public"`
-	Admin    string        `mapstructure:"admin"`
-	Profiles bool          `mapstructure:"admin_profiles"`
+	Listen   string `mapstructure:"listen"`
+	Public   string `mapstructure:"public"`
+	Admin    string `mapstructure:"admin"`
+	Profiles bool   `mapstructure:"admin_profiles"`
+
+	TraceEndpoint string  `mapstructure:"trace_endpoint"`
+	TraceRatio    float64 `mapstructure:"trace_ratio"`
+
 	Feed     string        `mapstructure:"feed"`
 	LogLevel string        `mapstructure:"log_level"`
 	Publish  time.Duration `mapstructure:"publish_interval"`
@@ -97,6 +101,7 @@ func (c *config) check() error {
 		cli.Within("publish_interval", c.Publish, 100*time.Millisecond, time.Hour),
 		cli.Within("max_grant", c.MaxGrant, time.Hour, 2160*time.Hour),
 		cli.Within("ballast_mib", c.Ballast, 0, cli.MaxMiB), cli.Within("low_water_mib", c.LowWater, 0, cli.MaxMiB),
+		cli.CheckTraces(c.TraceEndpoint, c.TraceRatio),
 		cli.Within("disk_stall", c.Stall, time.Second, 10*time.Minute),
 		cli.Within("witness_timeout", c.WitnessTimeout, 100*time.Millisecond, time.Minute),
 		cli.OneOf("witness_policy", c.WitnessPolicy, policyOpen, policyClosed),

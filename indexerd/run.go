@@ -73,8 +73,14 @@ func run(ctx context.Context, dir string, c config, frozen bool, log *slog.Logge
 	if witnesses != nil {
 		defer witnesses.Close()
 	}
+	traces, flush, err := cli.OpenTraces(ctx, "indexerd", c.TraceEndpoint, c.TraceRatio, log)
+	if err != nil {
+		return err
+	}
+	defer flush()
 	x, err := indexer.Open(indexer.Config{
-		Dir: dir, Log: log, Publish: c.Publish, MaxGrant: c.MaxGrant, Room: c.room(), Stall: c.Stall, Frozen: frozen,
+		Trace: traces,
+		Dir:   dir, Log: log, Publish: c.Publish, MaxGrant: c.MaxGrant, Room: c.room(), Stall: c.Stall, Frozen: frozen,
 		Witnesses: witnesses, FailClosed: c.WitnessPolicy == policyClosed,
 		TrustStore:  c.trustStore,
 		Requests:    c.requests(),

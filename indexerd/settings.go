@@ -18,6 +18,7 @@ func settings() cli.Settings {
 	all := append(listenSettings(), gatewaySettings()...)
 	all = append(append(all, logSettings()...), limitSettings()...)
 	all = append(append(all, requestSettings()...), cli.CertificateSettings()...)
+	all = append(all, cli.TraceSettings()...)
 	return append(all, cli.Setting{Key: "log_level", Default: "info", Values: "debug, info, warn or error", Live: true, Doc: "What is logged."})
 }
 

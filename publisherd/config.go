@@ -29,6 +29,10 @@ type config struct {
 	Verify   time.Duration `mapstructure:"verify_interval"`
 	Admin    string        `mapstructure:"admin"`
 	Profiles bool          `mapstructure:"admin_profiles"`
+
+	TraceEndpoint string  `mapstructure:"trace_endpoint"`
+	TraceRatio    float64 `mapstructure:"trace_ratio"`
+
 	Ballast  int64         `mapstructure:"ballast_mib"`
 	LowWater int64         `mapstructure:"low_water_mib"`
 	Stall    time.Duration `mapstructure:"disk_stall"`
@@ -111,6 +115,7 @@ func (c *config) check() error {
 		cli.Within("verify_interval", c.Verify, 0, 30*24*time.Hour),
 		cli.CheckAddressOrOff("admin", c.Admin),
 		cli.Within("ballast_mib", c.Ballast, 0, cli.MaxMiB), cli.Within("low_water_mib", c.LowWater, 0, cli.MaxMiB),
+		cli.CheckTraces(c.TraceEndpoint, c.TraceRatio),
 		cli.Within("disk_stall", c.Stall, time.Second, 10*time.Minute),
 		cli.Within("reply_timeout", c.Reply, time.Second, time.Hour),
 		cli.Within("patch_cache_mib", c.Patches, 0, cli.MaxMiB),

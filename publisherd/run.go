@@ -61,7 +61,14 @@ func newRun(a *app) *cobra.Command {
 // run is the daemon. On the end of ctx it stops in order: batches in flight,
 // sessions, HTTP, store.
 func run(ctx context.Context, dir string, c config, log *slog.Logger, level *slog.LevelVar) (err error) {
-	p, err := publisher.Open(c.publisher(dir, log))
+	traces, flush, err := cli.OpenTraces(ctx, "publisherd", c.TraceEndpoint, c.TraceRatio, log)
+	if err != nil {
+		return err
+	}
+	defer flush()
+	opened := c.publisher(dir, log)
+	opened.Trace = traces
+	p, err := publisher.Open(opened)
 	if err != nil {
 		return err
 	}

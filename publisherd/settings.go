@@ -33,6 +33,6 @@ func settings() cli.Settings {
 		{Key: "proxy_credentials_file", Default: `""`, Values: "the path of a file that nobody but its owner may read",
 			Doc: "Holds \"Basic USER:PASSWORD\" or \"Bearer TOKEN\" for the proxy."},
 	}
-	all = append(all, cli.CertificateSettings()...)
+	all = append(append(all, cli.CertificateSettings()...), cli.TraceSettings()...)
 	return append(all, cli.Setting{Key: "log_level", Default: "warn", Values: "debug, info, warn or error", Live: true, Doc: "What is logged."})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/internal/tracing"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 	"github.com/uzpif-oi/uzpif-oi/translog/witness"
 )
@@ -83,6 +84,8 @@ type Config struct {
 	Requests Requests
 	// Allowance is what each publisher may use; the zero value limits nothing.
 	Allowance Allowance
+	// Trace makes spans of the work; nil makes none.
+	Trace *tracing.Tracer
 	// FS is the file system of the store and of the log's high-water mark; nil
 	// means the operating system's. Tests set it.
 	FS durable.FS

@@ -63,6 +63,9 @@ func (x *Indexer) loudly(judge func(tls.ConnectionState) error) func(tls.Connect
 // NewServer makes the gRPC server of sessions. More options may be given, such
 // as interceptors.
 func (x *Indexer) NewServer(more ...grpc.ServerOption) *grpc.Server {
+	if h := x.cfg.Trace.Server(); h != nil {
+		more = append(more, grpc.StatsHandler(h))
+	}
 	s := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.Creds(newPerIdentity(credentials.NewTLS(x.TLS()), x.times.stuck)),
 		grpc.MaxRecvMsgSize(maxMessage),

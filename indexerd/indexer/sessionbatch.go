@@ -38,7 +38,10 @@ func newDecoder(l Limits) (*zstd.Decoder, error) {
 // batch takes one batch from its header to its answer. Whatever is refused is
 // answered by its reason, and the session goes on; only a broken stream or a
 // fault of our own ends it.
-func (s *session) batch(ctx context.Context, f *oiv1.Batch) error {
+func (s *session) batch(ctx context.Context, f *oiv1.Batch) (err error) {
+	ctx, span := s.x.cfg.Trace.Start(ctx, "batch", "collection", s.collection(f.Series))
+	span.Count("frame_bytes", int(f.FrameBytes))
+	defer func() { span.End(outcome(err)) }()
 	if f.Alone {
 		return s.alone(ctx, f)
 	}
@@ -49,7 +52,7 @@ func (s *session) batch(ctx context.Context, f *oiv1.Batch) error {
 		return s.turnAway(ctx, f, r)
 	}
 	weight := s.x.cfg.Limits.weight(f)
-	err := s.x.turn(ctx, s.peer.Card.Identity, f.RawBytes)
+	err = s.x.turn(ctx, s.peer.Card.Identity, f.RawBytes)
 	if err == nil {
 		err = s.reserve(ctx, weight)
 	}
@@ -101,13 +104,45 @@ func (s *session) commit(ctx context.Context, f *oiv1.Batch, frame []byte) (*ing
 	case <-turn.Done():
 		return nil, context.Cause(turn)
 	}
-	in, err := s.ingest(f, frame)
+	in, err := s.evaluated(ctx, f, frame)
 	if err == nil {
-		if err = s.x.tlog.Commit(ctx, in); err == nil {
+		if err = s.x.committed(ctx, in); err == nil {
 			s.x.removeFiles(in.replaced()...)
 		}
 	}
 	return in, err
+}
+
+// evaluated is ingest, under a span of its own.
+func (s *session) evaluated(ctx context.Context, f *oiv1.Batch, frame []byte) (in *ingest, err error) {
+	_, span := s.x.cfg.Trace.Start(ctx, "evaluate")
+	defer func() {
+		if in != nil {
+			span.Count("items", len(in.items))
+		}
+		span.End(outcome(err))
+	}()
+	return s.ingest(f, frame)
+}
+
+// committed has the log's writer commit a batch, under a span of its own.
+func (x *Indexer) committed(ctx context.Context, in *ingest) error {
+	ctx, span := x.cfg.Trace.Start(ctx, "commit")
+	err := x.tlog.Commit(ctx, in)
+	span.Count("entries", len(in.sets))
+	span.End(outcome(err))
+	return err
+}
+
+// outcome is how something ended, in one word; empty if well.
+func outcome(err error) string {
+	if err == nil {
+		return ""
+	}
+	if r, ok := asRefusal(err); ok {
+		return string(r.reason)
+	}
+	return endOf(err)
 }
 
 func batchResult(r *oiv1.BatchResult) *oiv1.IndexerFrame {

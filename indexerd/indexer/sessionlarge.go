@@ -178,7 +178,7 @@ func (s *session) takeAlone(ctx context.Context, f *oiv1.Batch, frame *aloneFram
 	if err := in.checkAlone(payload); err != nil {
 		return in, err
 	}
-	return in, s.x.tlog.Commit(ctx, in)
+	return in, s.x.committed(ctx, in)
 }
 
 // offered opens the manifest of a batch and binds it to session and grant.

@@ -19,6 +19,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 	"github.com/uzpif-oi/uzpif-oi/internal/link"
+	"github.com/uzpif-oi/uzpif-oi/internal/tracing"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
@@ -50,6 +51,8 @@ type Config struct {
 	// Rand is where random octets come from that nobody may foresee; nil means
 	// the operating system's.
 	Rand io.Reader
+	// Trace makes spans of the work; nil makes none.
+	Trace *tracing.Tracer
 	// FS is the file system of the store; nil means the operating system's.
 	// Tests set it.
 	FS durable.FS
@@ -80,6 +83,7 @@ type Publisher struct {
 
 	highest highest
 	pulse   *pulse
+	trace   *tracing.Tracer // nil makes no spans
 	// public opens the public log of an indexer; nil compares none.
 	public func(*identity.Log) (publicLog, error)
 
@@ -135,7 +139,7 @@ func Open(c Config) (*Publisher, error) {
 		return nil, err
 	}
 	p := &Publisher{dir: c.Dir, log: c.Log, clock: c.Now, local: local, trust: trust, store: store, edits: make(map[string]*sync.Mutex),
-		keptBytes: c.PatchBytes, random: c.Rand, proxy: proxy, proxySecret: c.ProxyCredentials, pulse: newPulse()}
+		keptBytes: c.PatchBytes, random: c.Rand, proxy: proxy, proxySecret: c.ProxyCredentials, pulse: newPulse(), trace: c.Trace}
 	p.public = p.openPublic
 	p.SetReply(c.Reply)
 	p.SetVerify(c.Verify)

@@ -226,3 +226,11 @@ func endOf(err error) string {
 	}
 	return "error"
 }
+
+// outcome is how something ended, in one word; empty if well.
+func outcome(err error) string {
+	if err == nil {
+		return ""
+	}
+	return endOf(err)
+}

@@ -227,7 +227,12 @@ func (p *Publisher) scanOne(ctx context.Context, name string, massDelete bool) (
 		return nil, err
 	}
 	began := time.Now()
+	_, span := p.trace.Start(ctx, "scan", "collection", name)
 	report, err := p.scan(ctx, c, massDelete)
+	span.Count("pages", report.Pages)
+	span.Count("changed", report.Changed)
+	span.Count("deleted", report.Deleted)
+	span.End(outcome(err))
 	if ctx.Err() == nil {
 		p.noteScan(name, began, err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/internal/evaluate"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 	"github.com/uzpif-oi/uzpif-oi/internal/link"
+	"github.com/uzpif-oi/uzpif-oi/internal/tracing"
 	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
@@ -111,6 +112,8 @@ type session struct {
 	poison  int                              // pages that were found to be refused with every batch
 	whole   bool                             // no patches any more: a base was unknown
 	told    bool                             // the indexer said by itself that a deletion is done
+	span    tracing.Span                     // of the whole session
+	traced  context.Context                  // carries span, and is used for nothing else
 	probing probing
 	asking  asking
 
@@ -211,6 +214,8 @@ func (p *Publisher) dialOnce(ctx context.Context, rels []*Relationship) (_ *sess
 	if s.conn, hs, err = p.connect(who, s.wire); err != nil {
 		return nil, err
 	}
+	ctx, s.span = p.trace.Start(ctx, "session", "indexer", string(who.Card.Identity))
+	s.traced = ctx
 	ctx, s.cancel = context.WithCancelCause(ctx)
 	s.watched.Go(func() { s.watch(ctx, hs) })
 	stream, err := s.open(ctx)
@@ -230,7 +235,7 @@ func (p *Publisher) dialOnce(ctx context.Context, rels []*Relationship) (_ *sess
 func (p *Publisher) connect(who *identity.Peer, wire *counter) (*grpc.ClientConn, *handshake, error) {
 	hs := &handshake{wire: wire}
 	hs.TransportCredentials = credentials.NewTLS(identity.ClientConfig(hs.certificate(p.local), p.trust, identity.Indexer, who.Card.Identity, p.now))
-	conn, err := grpc.NewClient("passthrough:///"+who.Address(),
+	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(hs),
 		grpc.WithContextDialer(p.dialing(wire, hs)),
 		grpc.WithUserAgent("publisherd"),
@@ -241,7 +246,11 @@ func (p *Publisher) connect(who *identity.Peer, wire *counter) (*grpc.ClientConn
 		grpc.WithStaticConnWindowSize(window),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: heartbeat, Timeout: 10 * time.Second}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
-	)
+	}
+	if h := p.trace.Client(); h != nil {
+		options = append(options, grpc.WithStatsHandler(h))
+	}
+	conn, err := grpc.NewClient("passthrough:///"+who.Address(), options...)
 	return conn, hs, err
 }
 

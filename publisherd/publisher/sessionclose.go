@@ -35,4 +35,5 @@ func (s *session) close() {
 	<-s.ended
 	s.watched.Wait()
 	s.conn.Close()
+	s.span.End("")
 }

@@ -31,8 +31,12 @@ func (s *session) evaluate(a agreement, manifest *envelope.Object, m translog.Ma
 	if e.Seen, err = s.seenOf(log); err != nil {
 		return nil, err
 	}
-	defer s.p.pulse.evaluate.Since(time.Now())
-	return evaluate.Batch(given, e)
+	began := time.Now()
+	_, span := s.p.trace.Start(s.traced, "evaluate", "collection", a.rel.Collection)
+	accepted, err := evaluate.Batch(given, e)
+	s.p.pulse.evaluate.Since(began)
+	span.End(outcome(err))
+	return accepted, err
 }
 
 // answerOf takes an answer out of its messages.

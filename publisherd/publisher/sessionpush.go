@@ -170,7 +170,11 @@ func (s *session) offerOne(ctx context.Context, a agreement, c cursor, dr *draft
 	}
 	sent := s.p.now()
 	began := time.Now()
+	_, span := s.p.trace.Start(s.traced, "batch", "collection", a.rel.Collection)
+	span.Count("items", len(dr.items))
+	span.Count("frame_bytes", len(dr.frame))
 	answer, err := s.exchange(ctx, a.rel.Series, manifest, dr)
+	span.End(answered(answer, err))
 	if err != nil {
 		return c, err
 	}
@@ -242,6 +246,14 @@ func (s *session) sendBatch(ctx context.Context, series string, manifest *envelo
 		return nil
 	}
 	return err
+}
+
+// answered is how an exchange ended, in one word; empty if with a receipt.
+func answered(r *oiv1.BatchResult, err error) string {
+	if err == nil && r.Refused != nil {
+		return "refused"
+	}
+	return outcome(err)
 }
 
 // result waits for the answer to one batch.

@@ -21,6 +21,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/internal/tracing"
 	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
 )
 
@@ -37,6 +38,8 @@ type Pair struct {
 	t              testing.TB
 	Pub, Idx, Site string        // folders
 	Name           envelope.Name // of the indexer
+
+	Trace *tracing.Tracer // of both, from their next start on; nil makes no spans
 
 	X       *indexer.Indexer // nil while it is stopped
 	Address string           // where sessions are accepted
@@ -158,7 +161,7 @@ func (p *Pair) StartIndexer() {
 
 // TryIndexer is StartIndexer for a start that may fail.
 func (p *Pair) TryIndexer() error {
-	x, err := indexer.Open(indexer.Config{Dir: p.Idx, Log: slog.New(slog.DiscardHandler), Publish: 100 * time.Millisecond})
+	x, err := indexer.Open(indexer.Config{Dir: p.Idx, Log: slog.New(slog.DiscardHandler), Publish: 100 * time.Millisecond, Trace: p.Trace})
 	if err != nil {
 		return err
 	}
@@ -202,7 +205,7 @@ func (p *Pair) Push() publisher.Result {
 
 // TryPush is Push for one that may fail.
 func (p *Pair) TryPush() (r publisher.Result, err error) {
-	pub, err := publisher.Open(publisher.Config{Dir: p.Pub})
+	pub, err := publisher.Open(publisher.Config{Dir: p.Pub, Trace: p.Trace})
 	if err != nil {
 		return r, err
 	}
