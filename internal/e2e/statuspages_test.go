@@ -30,6 +30,20 @@ func adminOf(t *testing.T, dir string) string {
 	}
 }
 
+// chart waits for a page that has seen enough to draw.
+func (p *programs) chart(t *testing.T, url string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		b, err := fetch(t.Context(), url)
+		if err == nil && strings.Contains(string(b), "<svg") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: no chart after a minute: %v", url, err)
+		}
+	}
+}
+
 // TestStatusPagesInChromium opens the pages of both daemons while they work, and
 // lets the script renew them.
 func TestStatusPagesInChromium(t *testing.T) {
@@ -53,6 +67,7 @@ func TestStatusPagesInChromium(t *testing.T) {
 	}
 	p.pushAll()
 	for url, wants := range pages {
+		p.chart(t, url)
 		dom, console, others := newBrowser(t, url).load(url, "--virtual-time-budget=12000")
 		for _, want := range append(wants, "search.index", "Certificate and trust", "Admin actions", "<svg", "Updated every five seconds.", "Stop updating</button>") {
 			if !strings.Contains(dom, want) {
