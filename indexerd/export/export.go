@@ -104,13 +104,17 @@ func Write(ctx context.Context, x *indexer.Indexer, o Options) (*Report, error) 
 			return nil, fmt.Errorf("base URL %.200q: want a canonical URL with a slash at its end", o.BaseURL)
 		}
 	}
+	var err error
 	for range attempts {
-		report, err := attempt(ctx, x, o)
-		if !errors.Is(err, ErrEnding) {
+		var report *Report
+		report, err = attempt(ctx, x, o)
+		// A key that is gone was destroyed since the permission was looked at: what
+		// it sealed may be read no more, and the next look says so.
+		if !errors.Is(err, ErrEnding) && !errors.Is(err, indexer.ErrNoDataKey) {
 			return report, err
 		}
 	}
-	return nil, ErrEnding
+	return nil, err
 }
 
 func attempt(ctx context.Context, x *indexer.Indexer, o Options) (_ *Report, err error) {

@@ -166,6 +166,9 @@ func (c *course) renew() {
 	if c.ended {
 		return
 	}
+	if c.bound.Grant != nil {
+		c.settle() // by the grant that is replaced, which may have cut the time short
+	}
 	c.seq++
 	c.s.pair = c.s.grant(c.seq, c.draft)
 	client := c.p.session(c.s)
@@ -179,15 +182,20 @@ func (c *course) renew() {
 	}
 }
 
-// rebind has the newest grant take the pages over. Those whose time was over before go
-// first: a longer time is for what is there.
-func (c *course) rebind(client *client) {
+// settle waits until those pages are gone whose time is over: a longer time, that is
+// granted later, is for what is there.
+func (c *course) settle() {
 	c.r.retained()
 	for u, at := range c.taken {
 		if c.overdue(at) {
 			delete(c.taken, u)
 		}
 	}
+}
+
+// rebind has the newest grant take the pages over.
+func (c *course) rebind(client *client) {
+	c.settle()
 	if a := client.rebind(c.s); a.Refused != nil {
 		c.r.t.Fatalf("the rebind is refused: %v", a.Refused)
 	}
