@@ -26,23 +26,26 @@ SYSTEM_PACKAGES := cppreference-doc-en-html libxml2-utils nginx git chromium sys
 UNPACKED    := nodejs-doc
 DEBIAN_DOCS ?= $(CURDIR)/bin/docs
 
+# All is built and tested as it is distributed, and so compiled once: with cgo, the
+# store's memory is the C library's, which keeps a good hundred MiB of what it was
+# given back.
+export CGO_ENABLED := 0
+
 export GO BUF
 
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-# As they are distributed: with cgo, the store's memory is the C library's, which keeps
-# a good hundred MiB of what it was given back.
 .PHONY: build
 build: ## build publisherd, indexerd and auditor into bin/ (the first build takes minutes)
-	CGO_ENABLED=0 $(GO) build -o bin/ ./publisherd ./indexerd ./auditor
+	$(GO) build -o bin/ ./publisherd ./indexerd ./auditor
 	@ls bin
 
 .PHONY: test
 test: ## run the whole suite; needs nothing but Go
 	@echo "Building and testing; each package prints a line when it is done."
-	$(GO) test -timeout 15m ./...
+	$(GO) test -timeout 15m -parallel 4 ./...
 	@if [ -e testdata/thirdparty/go.mod ]; then $(MAKE) --no-print-directory testthird; fi
 	@if [ -e bench/go.mod ]; then $(MAKE) --no-print-directory testbench; fi
 

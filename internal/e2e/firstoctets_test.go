@@ -166,6 +166,7 @@ var knownExtensions = map[uint16]string{
 // sends before the other side has said a word: one TLS greeting, which names
 // the indexer at most (UZPIF-OI 8, 12.1).
 func TestNothingOfTheSiteIsSentBeforeTheIndexerIsKnown(t *testing.T) {
+	t.Parallel()
 	p := newPrograms(t, 3)
 	p.bin = buildPrograms(t)
 	p.startIndexerd()
@@ -210,6 +211,7 @@ func TestNothingOfTheSiteIsSentBeforeTheIndexerIsKnown(t *testing.T) {
 // and another key: after its greeting the publisher sends an alert, and neither
 // its certificate nor a word of the session.
 func TestAnImpostorLearnsNothing(t *testing.T) {
+	t.Parallel()
 	p := newPrograms(t, 3)
 	p.bin = buildPrograms(t)
 	impostor := pair.New(t, 1) // an indexer of the same name, with keys of its own

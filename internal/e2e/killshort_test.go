@@ -12,6 +12,7 @@ import (
 // TestKillingEitherSideLosesAndRepeatsNothing kills in the middle of pushes of
 // a small site, ten times.
 func TestKillingEitherSideLosesAndRepeatsNothing(t *testing.T) {
+	t.Parallel()
 	p := newPrograms(t, 120)
 	var pages []string
 	for i := range 120 {

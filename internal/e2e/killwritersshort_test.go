@@ -5,4 +5,7 @@ package e2e
 import "testing"
 
 // TestKillingTheIndexerUnderManyWritersContradictsNothing kills it twenty times.
-func TestKillingTheIndexerUnderManyWritersContradictsNothing(t *testing.T) { killWriters(t, 20, 16) }
+func TestKillingTheIndexerUnderManyWritersContradictsNothing(t *testing.T) {
+	t.Parallel()
+	killWriters(t, 20, 16)
+}

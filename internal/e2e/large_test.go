@@ -30,6 +30,7 @@ func files(t *testing.T, p *pair.Pair) int {
 }
 
 func TestALargePageIsPushedChangedAndWithdrawn(t *testing.T) {
+	t.Parallel()
 	p := pair.New(t, 3)
 	writeLarge(p, 1, "first")
 	if r := p.Push(); r.Sent != 3 || len(r.Refused) != 0 || p.Pages() != 3 || files(t, p) != 1 {

@@ -283,13 +283,7 @@ type lied struct {
 // buildPublisherd gives the path of the real program.
 func buildPublisherd(t testing.TB) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "publisherd")
-	cmd := exec.Command("go", "build", "-o", bin, "./publisherd")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return bin
+	return filepath.Join(buildPrograms(t), "publisherd")
 }
 
 func newLied(t testing.TB, bin string, pages int) *lied {

@@ -158,6 +158,7 @@ func strangers(url, name string) func(*lyingIndexer, *oiv1.IndexerFrame) []*oiv1
 // that it was honestly given, and no other, and the honest indexer beside it has
 // every page. When the lies are over it goes on where it was.
 func TestALyingIndexerMovesNothing(t *testing.T) {
+	t.Parallel()
 	bin := buildPublisherd(t)
 	for name, test := range map[string]func(*testing.T, string){
 		"an indexer with two views is stopped":             twoViews,

@@ -284,6 +284,7 @@ func (m *model) settle() {
 // copy, renewals, changes of mode, revocations and new grants, over two indexers,
 // and compares both with a plain map after each synchronisation.
 func TestTwoIndexersHoldWhatTheSiteSays(t *testing.T) {
+	t.Parallel()
 	runs, played, begin, failed := 0, 0, time.Now(), false
 	rapid.Check(t, func(rt *rapid.T) {
 		if runs++; time.Since(begin) > modelTime && runs > 1 && !failed {

@@ -129,6 +129,7 @@ func waitForRun(t *testing.T, dir string) (r struct{ Public, Admin string }) {
 // indexer's card, and no port of its own can be reached (UZPIF-OI 3, 7, 12.1).
 // With --admin there is one, on loopback, which shows that the look would find it.
 func TestPublisherdOpensNoPort(t *testing.T) {
+	t.Parallel()
 	p := newPrograms(t, 5)
 	p.bin = buildPrograms(t)
 	p.startIndexerd()
@@ -168,6 +169,7 @@ func TestPublisherdOpensNoPort(t *testing.T) {
 // to, revoked to and asked, and is restarted in between: nothing, over any
 // network (UZPIF-OI 6, 12.3).
 func TestIndexerdDialsNobody(t *testing.T) {
+	t.Parallel()
 	p := newPrograms(t, 5)
 	p.bin = buildPrograms(t)
 	for round := range 2 {
@@ -196,6 +198,7 @@ func TestIndexerdDialsNobody(t *testing.T) {
 // TestIndexerdDialsItsWitnessesAlone names a witness, which refuses: indexerd
 // asks it, and goes nowhere else.
 func TestIndexerdDialsItsWitnessesAlone(t *testing.T) {
+	t.Parallel()
 	p := newPrograms(t, 3)
 	p.bin = buildPrograms(t)
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -234,6 +237,7 @@ func TestIndexerdDialsItsWitnessesAlone(t *testing.T) {
 // because publishers read sources by them; what indexerd uses of these packages
 // does not reach it. In publisherd it is found, which shows that it would be.
 func TestIndexerdHoldsNoFetcher(t *testing.T) {
+	t.Parallel()
 	bin := buildPrograms(t)
 	count := func(program string) (n int) {
 		file, err := elf.Open(filepath.Join(bin, program))

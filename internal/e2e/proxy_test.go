@@ -18,6 +18,7 @@ import (
 // TestAPushGoesThroughAProxyThatResolvesTheName names the indexer by a name that
 // no resolver knows, behind a proxy that wants a credential.
 func TestAPushGoesThroughAProxyThatResolvesTheName(t *testing.T) {
+	t.Parallel()
 	const name = "indexer.invalid:7443"
 	p := pair.New(t, 3)
 	peer := p.Address

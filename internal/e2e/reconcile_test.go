@@ -16,6 +16,7 @@ import (
 )
 
 func TestOnlyChangesAreSent(t *testing.T) {
+	t.Parallel()
 	p := pair.New(t, 30)
 	if r := p.Push(); r.Sent != 30 || p.Pages() != 30 {
 		t.Fatalf("first push: %+v", r)
@@ -36,6 +37,7 @@ func TestOnlyChangesAreSent(t *testing.T) {
 }
 
 func TestAPublisherThatLostItsStoreIsReconciled(t *testing.T) {
+	t.Parallel()
 	p := pair.New(t, 40)
 	p.Push()
 	pair.Check(t, os.RemoveAll(filepath.Join(p.Pub, "store")))
@@ -53,6 +55,7 @@ func TestAPublisherThatLostItsStoreIsReconciled(t *testing.T) {
 }
 
 func TestALostStoreWithNothingChangedSendsNoPage(t *testing.T) {
+	t.Parallel()
 	p := pair.New(t, 20)
 	p.Push()
 	pair.Check(t, os.RemoveAll(filepath.Join(p.Pub, "store")))
@@ -66,6 +69,7 @@ func TestALostStoreWithNothingChangedSendsNoPage(t *testing.T) {
 }
 
 func TestARestoredPublisherIsReconciled(t *testing.T) {
+	t.Parallel()
 	p := pair.New(t, 25)
 	p.Push()
 	kept := filepath.Join(t.TempDir(), "store")
@@ -85,6 +89,7 @@ func TestARestoredPublisherIsReconciled(t *testing.T) {
 }
 
 func TestARestoredIndexerFolderFreezes(t *testing.T) {
+	t.Parallel()
 	p := pair.New(t, 10)
 	p.Push()
 	p.StopIndexer()
@@ -109,6 +114,7 @@ func TestARestoredIndexerFolderFreezes(t *testing.T) {
 }
 
 func TestARestoredIndexerStoreIsRefusedAtTheStart(t *testing.T) {
+	t.Parallel()
 	p := pair.New(t, 10)
 	p.Push()
 	p.StopIndexer()
@@ -126,6 +132,7 @@ func TestARestoredIndexerStoreIsRefusedAtTheStart(t *testing.T) {
 }
 
 func TestAnIndexerWithoutItsLogIsNotBelieved(t *testing.T) {
+	t.Parallel()
 	p := pair.New(t, 10)
 	p.Push()
 	p.StopIndexer()
@@ -146,6 +153,7 @@ func TestAnIndexerWithoutItsLogIsNotBelieved(t *testing.T) {
 }
 
 func TestARefusedSeriesDoesNotHoldUpTheOthers(t *testing.T) {
+	t.Parallel()
 	p := pair.New(t, 14)
 	rels, err := publisher.Relationships(p.Pub)
 	pair.Check(t, err)

@@ -97,6 +97,7 @@ func rotate(t *testing.T, p *pair.Pair, origin string) {
 // is lost on the way, rotates the log, and pushes again: the receipt comes from
 // the log that has ended, and nothing is sent twice.
 func TestABatchWithoutAnAnswerIsSettledAfterARotation(t *testing.T) {
+	t.Parallel()
 	p := pair.New(t, 3)
 	p.Push()
 	// 24 KiB that do not shrink by more than half: less than one window of

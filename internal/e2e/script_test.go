@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,14 +20,21 @@ import (
 // root is the folder of the module.
 const root = "../.."
 
-// buildPrograms builds the programs into a folder of their own, beside the
-// test's own program, which go test makes and removes. What is there is built
-// again only if it has changed: the second test that asks waits for no linker.
+// buildPrograms gives the folder with the programs, which the first test that
+// asks builds beside the test's own program; go test makes and removes it.
 func buildPrograms(t testing.TB) string {
 	t.Helper()
-	self, err := os.Executable()
+	bin, err := builtOnce()
 	if err != nil {
 		t.Fatal(err)
+	}
+	return bin
+}
+
+var builtOnce = sync.OnceValues(func() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
 	}
 	bin := filepath.Join(filepath.Dir(self), "programs")
 	args := []string{"build", "-o", bin + string(filepath.Separator)}
@@ -36,12 +44,15 @@ func buildPrograms(t testing.TB) string {
 	cmd := exec.Command("go", append(args, "./publisherd", "./indexerd", "./auditor", "./internal/e2e/liar")...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
-	return bin
-}
+	return bin, nil
+})
 
-func TestScripts(t *testing.T) { runScripts(t, "e2e") }
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	runScripts(t, "e2e")
+}
 
 // runScripts runs the scripts of one folder below testdata on the real programs.
 func runScripts(t *testing.T, folder string) {

@@ -14,6 +14,7 @@ import (
 // TestASecondSignalEndsTheDaemonAtOnce holds a request open, for which the
 // daemon waits some seconds when it is told to end, and tells it again.
 func TestASecondSignalEndsTheDaemonAtOnce(t *testing.T) {
+	t.Parallel()
 	p := newPrograms(t, 1)
 	p.bin = buildPrograms(t)
 	p.startIndexerd()

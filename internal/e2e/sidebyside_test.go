@@ -13,6 +13,7 @@ import (
 // TestAnIndexerThatSaysNothingHoldsUpNoPush pushes to three indexers, of which the first by
 // name says nothing before the others have everything.
 func TestAnIndexerThatSaysNothingHoldsUpNoPush(t *testing.T) {
+	t.Parallel()
 	p := pair.New(t, 3)
 	others := []*pair.Pair{p.Beside("spiffe://second.test/indexer"), p.Beside("spiffe://third.test/indexer")}
 	for _, o := range others {

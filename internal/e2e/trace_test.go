@@ -108,6 +108,7 @@ func TestTracesHoldTheSessionAndNoContent(t *testing.T) {
 }
 
 func TestNoEndpointMeansNoTraces(t *testing.T) {
+	t.Parallel()
 	tracer, err := tracing.Open(t.Context(), tracing.Options{Ratio: 1})
 	if err != nil || tracer != nil || tracer.Server() != nil || tracer.Client() != nil {
 		t.Fatalf("%v, %v", tracer, err)

@@ -14,6 +14,7 @@ const (
 )
 
 func TestNothingChangedCostsNothingAtAnySize(t *testing.T) {
+	t.Parallel()
 	for _, pages := range []int{1, 300} {
 		p := pair.New(t, pages)
 		p.Push()

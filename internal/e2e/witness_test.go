@@ -37,6 +37,7 @@ func (p *programs) command(program string, args ...string) (cli.Code, string) {
 // published all the same ("open"), new evidence says that a cosignature is
 // missing, and it is proven again once the witness is back.
 func TestWitnessesMakeEvidenceProven(t *testing.T) {
+	t.Parallel()
 	const pages = 3
 	p := newPrograms(t, pages)
 	p.bin = buildPrograms(t)
