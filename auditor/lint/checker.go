@@ -32,7 +32,9 @@ type Checker struct {
 	Signed envelope.Time `json:"-"`
 
 	byRef map[envelope.Hash][]*collection
-	broke func(index uint64, rule Rule, format string, args ...any)
+	// byBatch is whose batch each of Recent is.
+	byBatch map[envelope.Hash]*collection
+	broke   func(index uint64, rule Rule, format string, args ...any)
 }
 
 // A grantSeen is what entries under one grant say of it.

@@ -24,6 +24,8 @@ func (c *Checker) cursor(index uint64, e *translog.Entry, s *collection) {
 		c.broke(index, Batch, "batch %s was committed before", e.BatchID)
 	case e.BatchID.IsZero():
 		c.standing(index, e, s)
+	case c.elsewhere(e.BatchID, s):
+		c.broke(index, Batch, "batch %s was committed before, in another collection: a manifest names one", e.BatchID)
 	case e.Request != 0 && !s.Shared:
 		c.answers(index, e, s)
 	case here && s.Asks && e.From > s.Through: // what lies between was signalled
@@ -47,8 +49,41 @@ func (c *Checker) cursor(index uint64, e *translog.Entry, s *collection) {
 	s.Known, s.Epoch, s.Through = true, e.JournalEpoch, e.Through
 	if !e.BatchID.IsZero() {
 		s.Batch = batch{Pages: e.Objects.Count, ID: e.BatchID, Index: index, Rank: rank(e.Decision), From: e.From, Ask: e.Request, State: e.State, Grant: e.GrantID}
-		s.Recent = lastOf(append(s.Recent, e.BatchID), maxRecent)
+		c.remember(e.BatchID, s)
 		c.revisions(index, e, &s.Batch)
+	}
+}
+
+// batches is byBatch, made from what was written if need be.
+func (c *Checker) batches() map[envelope.Hash]*collection {
+	if c.byBatch == nil {
+		c.byBatch = make(map[envelope.Hash]*collection)
+		for _, s := range c.Collections {
+			for _, id := range s.Recent {
+				c.byBatch[id] = s
+			}
+		}
+	}
+	return c.byBatch
+}
+
+// elsewhere reports whether the batch is one of the last of another collection.
+func (c *Checker) elsewhere(id envelope.Hash, s *collection) bool {
+	other := c.batches()[id]
+	return other != nil && other != s
+}
+
+// remember takes a batch among the last of its collection. One that is remembered
+// already, of whatever collection, stays where it is.
+func (c *Checker) remember(id envelope.Hash, s *collection) {
+	all := c.batches()
+	if all[id] != nil {
+		return
+	}
+	s.Recent, all[id] = append(s.Recent, id), s
+	for len(s.Recent) > maxRecent {
+		delete(all, s.Recent[0])
+		s.Recent = slices.Delete(s.Recent, 0, 1)
 	}
 }
 

@@ -23,6 +23,7 @@ type Script struct {
 
 	indexer *identity.Local
 	began   time.Time
+	every   time.Duration // between two commits
 	at      map[string]*standing
 }
 
@@ -31,7 +32,7 @@ type standing struct{ epoch, revision, asked uint64 }
 
 // NewScript begins a script at some time.
 func NewScript(indexer *identity.Local, began time.Time) *Script {
-	return &Script{Now: began, indexer: indexer, began: began, at: make(map[string]*standing)}
+	return &Script{Now: began, indexer: indexer, began: began, every: time.Minute, at: make(map[string]*standing)}
 }
 
 // Hash stands for anything that a test names.
@@ -61,7 +62,7 @@ func (s *Script) entry(g Grant, d translog.Decision, status translog.Status, pag
 
 func (s *Script) add(d Draft) {
 	s.Drafts = append(s.Drafts, d)
-	s.Now = s.Now.Add(time.Minute)
+	s.Now = s.Now.Add(s.every)
 }
 
 // Named is a set of n pages.

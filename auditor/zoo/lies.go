@@ -169,6 +169,10 @@ func ofBatches() []Kind {
 			all[aRefused].IssuedAt, all[bInclude].IssuedAt = all[bInclude].IssuedAt, all[aRefused].IssuedAt
 			return renumber(all)
 		}}},
+		also("one batch in two collections", lint.Batch, func(s *Script) {
+			s.Batch(g.D1, 1, Part{translog.Update, 1})
+			s.Drafts[len(s.Drafts)-1].BatchID = s.Drafts[aLast].BatchID
+		}),
 		edit("a batch with two stretches", lint.Batch, aRemoved, func(d *Draft) { d.Through++ }),
 		edit("one batch under two grants", lint.Batch, aRemoved, func(d *Draft) {
 			d.GrantID, d.PolicyHash, d.ScopeHash = Hash("grant a2"), Hash("policy of a2"), Hash("scope of a2")

@@ -1,12 +1,14 @@
 package publisher
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
@@ -24,10 +26,27 @@ const disclosureProfile = "uzpif-oi-disclosed/1"
 // only the hash of its leaf is. Whoever has it can recognise every page of the
 // series in the log, for good.
 type Disclosure struct {
-	Collection string         `json:"collection"`
-	LeafKey    string         `json:"leaf_key"`
-	Profile    string         `json:"profile"`
-	Sets       []disclosedSet `json:"sets"`
+	Collection string           `json:"collection"`
+	LeafKey    string           `json:"leaf_key"`
+	Profile    string           `json:"profile"`
+	Sets       []jsontext.Value `json:"sets"`
+}
+
+// A disclosing is a Disclosure under way. Its sets are encoded as they come, and
+// have limit octets at most, as the file has.
+type disclosing struct {
+	p      *Publisher
+	rel    *Relationship
+	origin string // of the log
+	limit  int
+
+	sets   []encodedSet
+	octets int
+}
+
+type encodedSet struct {
+	index uint64
+	raw   jsontext.Value
 }
 
 type disclosedSet struct {
@@ -53,8 +72,11 @@ type setPlace struct {
 }
 
 // Disclose makes the disclosure of the series of a grant, about the log that the
-// indexer keeps now.
-func (p *Publisher) Disclose(grant string) ([]byte, error) {
+// indexer keeps now. In memory are one receipt at a time, for each page of the
+// series some 150 octets, and the file twice, of at most 256 MiB.
+func (p *Publisher) Disclose(grant string) ([]byte, error) { return p.disclose(grant, maxDisclosure) }
+
+func (p *Publisher) disclose(grant string, limit int) ([]byte, error) {
 	rel, err := FindGrant(p.dir, grant)
 	if err != nil {
 		return nil, err
@@ -63,55 +85,76 @@ func (p *Publisher) Disclose(grant string) ([]byte, error) {
 	if !ok || peer.Card.Log == nil {
 		return nil, fmt.Errorf("%s is not trusted any more, and which log it keeps is not known; import its card with trust add", rel.Indexer)
 	}
-	d := &Disclosure{Collection: rel.Collection, LeafKey: hex.EncodeToString(rel.LeafKey[:]), Profile: disclosureProfile, Sets: []disclosedSet{}}
-	pages, byHash, err := p.placesOf(rel)
+	d := &disclosing{p: p, rel: rel, origin: peer.Card.Log.Origin, limit: limit}
+	pages, err := p.placesOf(rel)
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.receipts()
-	if err != nil {
-		return nil, err
-	}
-	for i := range all {
-		if a := &all[i]; a.Series == rel.Series && a.Rebind == nil {
-			if err := p.discloseReceipt(d, a, peer.Card.Log.Origin, pages); err != nil {
-				return nil, err
-			}
+	for a, err := range p.receiptRows() {
+		if err == nil && a.Series == rel.Series && a.Rebind == nil {
+			err = d.receipt(a, pages)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
-	if err := p.discloseDeletions(d, rel, peer.Card.Log.Origin, byHash); err != nil {
+	if err := d.deletions(); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(d.Sets, func(a, b disclosedSet) int { return int(int64(a.Index) - int64(b.Index)) })
-	raw, err := json.Marshal(d, json.Deterministic(true))
-	if err == nil && len(raw) > maxDisclosure {
-		err = fmt.Errorf("the disclosure has %d octets, an auditor reads at most %d", len(raw), maxDisclosure)
+	return d.file()
+}
+
+// add encodes a set. It fails as soon as the file would be too large.
+func (d *disclosing) add(set disclosedSet) error {
+	raw, err := json.Marshal(set, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	if d.octets += len(raw); d.octets > d.limit {
+		return fmt.Errorf("the disclosure of %s has over %d octets, which is the most that an auditor reads", d.rel.Collection, d.limit)
+	}
+	d.sets = append(d.sets, encodedSet{set.Index, raw})
+	return nil
+}
+
+// file is all of it, in the order of the log.
+func (d *disclosing) file() ([]byte, error) {
+	slices.SortFunc(d.sets, func(a, b encodedSet) int { return cmp.Compare(a.index, b.index) })
+	all := Disclosure{
+		Collection: d.rel.Collection, LeafKey: hex.EncodeToString(d.rel.LeafKey[:]), Profile: disclosureProfile, Sets: make([]jsontext.Value, len(d.sets)),
+	}
+	for i := range d.sets {
+		all.Sets[i] = d.sets[i].raw
+	}
+	raw, err := json.Marshal(&all, json.Deterministic(true))
+	if err == nil && len(raw) > d.limit {
+		err = fmt.Errorf("the disclosure of %s has %d octets, an auditor reads at most %d", d.rel.Collection, len(raw), d.limit)
 	}
 	return raw, err
 }
 
 // placesOf are the pages of a series as they were acknowledged last, by where they
-// stand and by the hash of their URL.
-func (p *Publisher) placesOf(rel *Relationship) (map[setPlace]ackedPage, map[[32]byte]ackedPage, error) {
-	pages, byHash := make(map[setPlace]ackedPage), make(map[[32]byte]ackedPage)
+// stand: the hashes of their URLs.
+func (p *Publisher) placesOf(rel *Relationship) (map[setPlace][32]byte, error) {
+	pages := make(map[setPlace][32]byte)
 	lo := rowKey('A', rel.Series, 'p')
 	for kv, err := range p.store.Scan(lo, durable.PrefixEnd(lo)) {
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		var row ackedPage
 		if err := json.Unmarshal(kv.Value, &row); err != nil {
-			return nil, nil, fmt.Errorf("row %x: %w", kv.Key, err)
+			return nil, fmt.Errorf("row %x: %w", kv.Key, err)
 		}
-		pages[setPlace{row.Receipt, row.Set, row.Place}], byHash[urlHash(row.URL)] = row, row
+		pages[setPlace{row.Receipt, row.Set, row.Place}] = urlHash(row.URL)
 	}
-	return pages, byHash, nil
+	return pages, nil
 }
 
-// discloseReceipt adds the sets of one receipt, if it is of the log.
-func (p *Publisher) discloseReceipt(d *Disclosure, a *storedAnswer, origin string, pages map[setPlace]ackedPage) error {
+// receipt adds the sets of one receipt, if it is of the log.
+func (d *disclosing) receipt(a *storedAnswer, pages map[setPlace][32]byte) error {
 	ans, err := a.answer()
-	if err != nil || translog.OriginOf(ans.Note) != origin {
+	if err != nil || translog.OriginOf(ans.Note) != d.origin {
 		return err
 	}
 	body, _, err := receiptOf(a)
@@ -122,36 +165,49 @@ func (p *Publisher) discloseReceipt(d *Disclosure, a *storedAnswer, origin strin
 		if e.Count == 0 {
 			continue
 		}
-		_, leaves, err := p.set(a.Receipt, n)
+		_, leaves, err := d.p.set(a.Receipt, n)
 		if err != nil {
 			return err
 		}
-		set := disclosedSet{Index: e.Index}
+		set := disclosedSet{Index: e.Index, Pages: make([]disclosedPage, len(leaves))}
 		for i, leaf := range leaves {
-			row, ok := pages[setPlace{a.Receipt, n, i}]
-			if !ok {
-				set.Pages = append(set.Pages, disclosedPage{Leaf: leaf})
-				continue
+			if set.Pages[i], err = d.page(setPlace{a.Receipt, n, i}, leaf, pages); err != nil {
+				return err
 			}
-			set.Pages = append(set.Pages, disclosedPage{Digest: row.Digest, Op: row.Op, Revision: row.Revision, URL: row.URL})
 		}
-		d.Sets = append(d.Sets, set)
+		if err := d.add(set); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// discloseDeletions adds the sets of deletions after revocations.
-func (p *Publisher) discloseDeletions(d *Disclosure, rel *Relationship, origin string, byHash map[[32]byte]ackedPage) error {
-	all, err := Revocations(p.dir)
+// page is what is known of the page at a place, its leaf if it changed since, or
+// changes just now.
+func (d *disclosing) page(at setPlace, leaf envelope.Hash, pages map[setPlace][32]byte) (disclosedPage, error) {
+	h, ok := pages[at]
+	if !ok {
+		return disclosedPage{Leaf: leaf}, nil
+	}
+	row, ok, err := agreement{d.p.store, d.rel}.lookupAcked(d.p.store, h)
+	if err != nil || !ok || at != (setPlace{row.Receipt, row.Set, row.Place}) {
+		return disclosedPage{Leaf: leaf}, err
+	}
+	return disclosedPage{Digest: row.Digest, Op: row.Op, Revision: row.Revision, URL: row.URL}, nil
+}
+
+// deletions adds the sets of deletions after revocations.
+func (d *disclosing) deletions() error {
+	all, err := Revocations(d.p.dir)
 	if err != nil {
 		return err
 	}
 	for _, v := range all {
-		a := v.acknowledgedOf(rel.Series, translog.DeleteAck)
-		if v.Indexer != rel.Indexer || a == nil || translog.OriginOf([]byte(a.Note)) != origin {
+		a := v.acknowledgedOf(d.rel.Series, translog.DeleteAck)
+		if v.Indexer != d.rel.Indexer || a == nil || translog.OriginOf([]byte(a.Note)) != d.origin {
 			continue
 		}
-		packed, err := p.store.Get(goneLeavesKey(rel.Series, v.ID()))
+		packed, err := d.p.store.Get(goneLeavesKey(d.rel.Series, v.ID()))
 		if errors.Is(err, durable.ErrNotFound) || err == nil && len(packed) == 0 {
 			continue
 		}
@@ -162,17 +218,37 @@ func (p *Publisher) discloseDeletions(d *Disclosure, rel *Relationship, origin s
 		for i := range set.Pages {
 			set.Pages[i].Leaf = envelope.Hash(packed[32*i:])
 		}
-		for h, row := range byHash {
-			var gone goneRow
-			ok, err := durable.ReadJSON(p.store, goneKey(rel.Series, v.ID(), h), &gone)
-			if err != nil {
-				return err
-			}
-			if ok && gone.Place < len(set.Pages) {
-				set.Pages[gone.Place] = disclosedPage{JournalEpoch: gone.JournalEpoch, Op: translog.OpTombstone, Revision: gone.Revision, URL: row.URL}
-			}
+		if err := d.gone(v.ID(), set.Pages); err != nil {
+			return err
 		}
-		d.Sets = append(d.Sets, set)
+		if err := d.add(set); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gone names the pages of a deletion.
+func (d *disclosing) gone(revocation envelope.Hash, pages []disclosedPage) error {
+	lo := rowKey('A', d.rel.Series, 'd', revocation[:])
+	for kv, err := range d.p.store.Scan(lo, durable.PrefixEnd(lo)) {
+		if err != nil {
+			return err
+		}
+		if len(kv.Key) != len(lo)+32 {
+			return fmt.Errorf("row %x: its key has another length", kv.Key)
+		}
+		var gone goneRow
+		if err := json.Unmarshal(kv.Value, &gone); err != nil {
+			return fmt.Errorf("row %x: %w", kv.Key, err)
+		}
+		row, ok, err := agreement{d.p.store, d.rel}.lookupAcked(d.p.store, [32]byte(kv.Key[len(lo):]))
+		if err != nil {
+			return err
+		}
+		if ok && gone.Place < len(pages) {
+			pages[gone.Place] = disclosedPage{JournalEpoch: gone.JournalEpoch, Op: translog.OpTombstone, Revision: gone.Revision, URL: row.URL}
+		}
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 
 // keepContradictions compares what an indexer signed in an answer that did not
 // hold with what it signed in every answer that did, and keeps the pairs of one
-// place. It reads all receipts, once for each new bad answer.
+// place. It reads all receipts, once for each new bad answer, and holds one at a time.
 func (p *Publisher) keepContradictions(indexer envelope.Name, answered [][]byte) error {
 	met := make(map[equivocation.Place]*envelope.Object)
 	for _, raw := range answered {
@@ -27,30 +27,34 @@ func (p *Publisher) keepContradictions(indexer envelope.Name, answered [][]byte)
 	if len(met) == 0 {
 		return nil
 	}
-	all, err := p.receipts()
-	if err != nil {
-		return err
-	}
-	for i := range all {
-		if all[i].Indexer != indexer {
-			continue
+	for a, err := range p.receiptRows() {
+		if err == nil && a.Indexer == indexer {
+			err = p.contradictions(met, a)
 		}
-		ans, err := all[i].answer()
 		if err != nil {
 			return err
 		}
-		for _, raw := range append(ans.Entries, ans.Checkpoint) {
-			o, err := envelope.Parse(raw)
-			if err != nil {
-				return err
-			}
-			at, ok := equivocation.PlaceOf(o)
-			if !ok {
-				continue
-			}
-			if err := p.keepEquivocation(met[at], o); err != nil {
-				return err
-			}
+	}
+	return nil
+}
+
+// contradictions keeps what a stored answer has at the places of others.
+func (p *Publisher) contradictions(met map[equivocation.Place]*envelope.Object, a *storedAnswer) error {
+	ans, err := a.answer()
+	if err != nil {
+		return err
+	}
+	for _, raw := range append(ans.Entries, ans.Checkpoint) {
+		o, err := envelope.Parse(raw)
+		if err != nil {
+			return err
+		}
+		at, ok := equivocation.PlaceOf(o)
+		if !ok {
+			continue
+		}
+		if err := p.keepEquivocation(met[at], o); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -116,21 +116,6 @@ func (p *Publisher) receiptRows() iter.Seq2[*storedAnswer, error] {
 	}
 }
 
-// receipts is all of them by time.
-func (p *Publisher) receipts() ([]storedAnswer, error) {
-	var all []storedAnswer
-	for a, err := range p.receiptRows() {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, *a)
-	}
-	slices.SortFunc(all, func(a, b storedAnswer) int {
-		return cmp.Or(a.IssuedAt.Compare(b.IssuedAt.Time), cmp.Compare(a.TreeSize, b.TreeSize))
-	})
-	return all, nil
-}
-
 // A ReceiptLine is one receipt as `publisherd receipts list` shows it.
 type ReceiptLine struct {
 	Receipt    envelope.Hash       `json:"receipt"`
