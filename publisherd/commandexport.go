@@ -97,6 +97,9 @@ func printExport(w io.Writer, r publisher.ExportReport) {
 	if r.Short != "" {
 		fmt.Fprintf(w, "short of full conformance: %s\n", r.Short)
 	}
+	for _, c := range r.Contradictions {
+		fmt.Fprintf(w, "look at this, agents are told two things: %s\n", c)
+	}
 	for _, l := range slices.Sorted(maps.Keys(r.Lost)) {
 		fmt.Fprintf(w, "lost: %s (%d pages)\n", l, r.Lost[l])
 	}

@@ -85,6 +85,10 @@ type ExportReport struct {
 	Entries, Written, Removed int
 	Manifests                 int // the first included
 	RID                       RID // of the first
+
+	// Contradictions tells where the texts for agents that lie in the folder say
+	// otherwise than the manifest; see Agents.Contradictions.
+	Contradictions []string
 }
 
 // OpenExport opens a folder for an export.
@@ -305,6 +309,7 @@ func (x *Export) Commit() (ExportReport, error) {
 	if err := os.Remove(x.file(logFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return x.report, err
 	}
+	x.compare(&m.Agents)
 	return x.report, nil
 }
 

@@ -68,6 +68,7 @@ func (x *exporter) rbt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	x.report.Contradictions = done.Contradictions
 	x.report.RID, x.report.Type, x.report.File = done.RID.String(), "manifest", rbt.ManifestFile
 	return x.burrowDone()
 }
