@@ -130,12 +130,15 @@ func baseOf(w *walk.Walk) string {
 
 // take notes one item.
 func (l *list) take(h *hold, item walk.Item) error {
-	if l.octets += perRow + len(item.Path) + len(item.URL) + len(item.Entry.Title); l.octets > maxList {
+	if l.octets += perRow + len(item.Path) + len(item.URL) + len(item.Entry.Href) + len(item.Entry.Title); l.octets > maxList {
 		return fmt.Errorf("%w: names and titles of more than %d octets", rbt.ErrLimit, maxList)
 	}
 	r := row{Location: item.Path, Sum: item.Sum, Type: essence(item.Entry.Type), Title: item.Entry.Title, Modified: item.Entry.Modified}
 	if r.Location == "" {
 		r.Location = item.URL
+	}
+	if r.Location == "" { // it leads nowhere, and there is no page of that name
+		r.Location = item.Entry.Href
 	}
 	pass := func(why string, err error) {
 		if len(why) > maxReason {

@@ -18,11 +18,14 @@ func TestAListIsBounded(t *testing.T) {
 	for i := range 32 {
 		many = append(many, fmt.Errorf("root %d: %s", i, strings.Repeat("x", 300)))
 	}
-	failed := walk.Item{Path: "a.md", Err: &rbt.Error{Category: rbt.VerificationFailed, Err: errors.Join(many...)}}
+	failed := walk.Item{Entry: rbt.Entry{Href: "../a.md"}, Err: &rbt.Error{Category: rbt.VerificationFailed, Err: errors.Join(many...)}}
 	if err := l.take(nil, failed); err != nil {
 		t.Fatal(err)
 	}
 	k := l.skipped[0]
+	if k.Location != "../a.md" {
+		t.Errorf("what leads nowhere is told of as %q", k.Location)
+	}
 	if len(k.Reason) > maxReason+10 || len(k.Err.Error()) > maxReason+10 || rbt.CategoryOf(k.Err) != rbt.VerificationFailed {
 		t.Errorf("a reason of %d octets is kept, and an error of %d: %v", len(k.Reason), len(k.Err.Error()), k.Err)
 	}
