@@ -27,6 +27,7 @@ func TestTextsForAgentsAreHeldAgainstTheManifest(t *testing.T) {
 		{"a use of which nothing is said", "summarize: true\n", nil},
 		{"a field that cannot be read", "Content-Usage: =,=\n", nil},
 		{"a link to what is to be passed over", "See [this](a.md), [that](drafts/x.md) and [more](<b.tmp>).\n", []string{`it leads to "drafts/x.md"`, `"b.tmp"`}},
+		{"a link that only ends alike", "[x](https://h.test/b.tmp) [y](/b.tmp)\n", nil},
 		{"a link out of the burrow", "[x](../drafts/x.md) [y](https://example.org/drafts/x.md)\n", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
