@@ -80,6 +80,7 @@ func burrowFlags(c *cobra.Command, o *publisher.BurrowOptions) {
 	f.StringVar(&o.Title, "title", "", "rbt: title of the burrow; the collection's name if it is not named")
 	f.StringVar(&o.Description, "description", "", "rbt: one to three sentences about it")
 	f.StringVar(&o.Registry, "registry", "", "rbt: folder of a registry, made if it is not there, that is to list the burrow")
+	f.StringVar(&o.OriginDir, "origin-dir", "", "rbt: folder that is the root of the base URL's origin, if --out is a deeper one; its pointer is written there")
 	f.StringVar(&o.RegistryOrigin, "registry-origin", "", "rbt: https URL, with a slash at its end, that the registry's folder is the root of; its pointer is written too")
 }
 
@@ -96,6 +97,9 @@ func printExport(w io.Writer, r publisher.ExportReport) {
 	}
 	if r.Short != "" {
 		fmt.Fprintf(w, "short of full conformance: %s\n", r.Short)
+	}
+	for _, c := range r.Contradictions {
+		fmt.Fprintf(w, "look at this, agents are told two things: %s\n", c)
 	}
 	for _, l := range slices.Sorted(maps.Keys(r.Lost)) {
 		fmt.Fprintf(w, "lost: %s (%d pages)\n", l, r.Lost[l])

@@ -45,6 +45,7 @@ func newSourceAdd(a *app) *cobra.Command {
 	f.StringVar(&s.Git.Path, "path", "", "rbt: folder in the repository")
 	f.StringVar(&s.Prefer, "prefer", "", "rbt: which of a burrow's roots are asked first: git (default), https or listed, as they are listed")
 	f.StringVar(&s.SSHKeyFile, "ssh-key-file", "", "rbt: private key for ssh, readable by its owner only")
+	f.StringVar(&s.SSHPassphraseFile, "ssh-passphrase-file", "", "rbt: passphrase of that key, in a file readable by its owner only")
 	f.StringVar(&s.KnownHostsFile, "known-hosts-file", "", "rbt: file with the SSH servers that may be talked to")
 	f.BoolVar(&s.StripExt, "strip-ext", false, "leave .html out of URLs")
 	f.StringArrayVar(&s.SkipClasses, "skip-class", nil, "class that marks navigation, in place of the default list; may be repeated")

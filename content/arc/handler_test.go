@@ -145,3 +145,25 @@ func TestWhoMayNotReadIsToldSoWhateverItHolds(t *testing.T) {
 		t.Errorf("told %q, want %q", seen, want)
 	}
 }
+
+// The compressed file is written before the plain one: between the two, they differ.
+func TestACompressedFileOfAnotherContentIsNotServed(t *testing.T) {
+	h, dir := openHandler(t, nil)
+	var packed strings.Builder
+	z := gzip.NewWriter(&packed)
+	if _, err := io.WriteString(z, strings.Repeat("what comes next ", 100)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, packed.String(), dir, SitemapFile+".gz")
+	r := ask(h, "GET", "/"+SitemapFile, "Accept-Encoding: gzip")
+	plain, err := gzip.NewReader(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(plain); err != nil || string(got) != readFile(t, dir, SitemapFile) {
+		t.Errorf("compressed it is %.40q, %v", got, err)
+	}
+}

@@ -141,3 +141,17 @@ func TestAReportHasTheFormOfTheText(t *testing.T) {
 		t.Errorf("%d problems and %d more", len(r.Problems), r.More)
 	}
 }
+
+func TestAReportIsBounded(t *testing.T) {
+	var r rbt.Report
+	p := rbt.Problem{Category: rbt.TransportError, Attempts: make([]rbt.Attempt, 32)}
+	for i := range p.Attempts {
+		p.Attempts[i].Error = strings.Repeat("x", 1000)
+	}
+	for range 100_000 {
+		r.Add(p)
+	}
+	if told := len(r.Problems); told < 100 || told > 1000 || int64(told)+r.More != 100_000 {
+		t.Errorf("%d problems of 32 KB are told, %d counted", told, r.More)
+	}
+}

@@ -85,6 +85,10 @@ type ExportReport struct {
 	Entries, Written, Removed int
 	Manifests                 int // the first included
 	RID                       RID // of the first
+
+	// Contradictions tells where the texts for agents that lie in the folder say
+	// otherwise than the manifest; see Agents.Contradictions.
+	Contradictions []string
 }
 
 // OpenExport opens a folder for an export.
@@ -134,17 +138,24 @@ func (x *Export) load() error {
 	if err != nil || m.Generator != Generator {
 		return fmt.Errorf("%w: %s is another's", ErrNotExport, ManifestFile)
 	}
-	x.first = data
+	x.first, x.old = data, listed(m, func(name string) ([]byte, error) { return os.ReadFile(x.file(name)) })
+	return nil
+}
+
+// listed are the entries of an export by their paths, those of its further
+// manifests included, as far as these can be read.
+func listed(m *Manifest, read func(name string) ([]byte, error)) map[string]Entry {
+	all := make(map[string]Entry)
 	for _, e := range m.Entries {
 		t, err := ResolveHref(ManifestFile, e.Href, Options{})
 		if err != nil || t.URL != "" {
 			continue
 		}
-		x.old[t.Path] = e
+		all[t.Path] = e
 		if e.Children == nil {
 			continue
 		}
-		page, err := os.ReadFile(x.file(t.Path))
+		page, err := read(t.Path)
 		if err != nil {
 			continue
 		}
@@ -154,11 +165,11 @@ func (x *Export) load() error {
 		}
 		for _, e := range of.Entries {
 			if t, err := ResolveHref(t.Path, e.Href, Options{}); err == nil && t.URL == "" {
-				x.old[t.Path] = e
+				all[t.Path] = e
 			}
 		}
 	}
-	return nil
+	return all
 }
 
 // recover reads what an export left that did not come to its end.
@@ -305,6 +316,7 @@ func (x *Export) Commit() (ExportReport, error) {
 	if err := os.Remove(x.file(logFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return x.report, err
 	}
+	x.compare(&m.Agents)
 	return x.report, nil
 }
 

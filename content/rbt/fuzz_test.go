@@ -2,10 +2,13 @@ package rbt_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/content/rbt"
 )
 
@@ -145,6 +148,27 @@ func FuzzNames(f *testing.F) {
 		again, err := rbt.ResolveHref(rbt.ManifestFile, rbt.HrefOf(target.Path), rbt.Options{})
 		if err != nil || again.Path != target.Path {
 			t.Errorf("%q leads to %q, which is written %q and leads to %q, %v", s, target.Path, rbt.HrefOf(target.Path), again.Path, err)
+		}
+	})
+}
+
+// FuzzContradictions shows that a text for agents is read to its end, and that
+// what is told of it is bounded, each a line that it has.
+func FuzzContradictions(f *testing.F) {
+	f.Add("train: true\n- **index:** `no`\n[x](drafts/a.md)", "drafts/*")
+	f.Add("Content-Usage: train-ai=y;x=\"\nContent-Signal: search=no", "*.md")
+	f.Fuzz(func(t *testing.T, text, glob string) {
+		a := rbt.Agents{Ignore: []string{glob}}
+		a.Uses.State(content.PurposeAITrain, content.No, "manifest")
+		all := a.Contradictions("llms.txt", text)
+		if len(all) > 100 {
+			t.Errorf("%d are told", len(all))
+		}
+		for _, told := range all {
+			var line int
+			if _, err := fmt.Sscanf(told, "llms.txt line %d: ", &line); err != nil || line < 1 || line > strings.Count(text, "\n")+1 {
+				t.Errorf("%q is told of %q", told, text)
+			}
 		}
 	})
 }

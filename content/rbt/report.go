@@ -8,8 +8,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxProblems is how many problems a report tells; the rest are counted.
-const MaxProblems = 10_000
+// MaxProblems is how many problems a report tells; the rest are counted, as they
+// are when those before have maxReport octets together.
+const (
+	MaxProblems = 10_000
+	maxReport   = 16 << 20
+)
 
 // A Report tells what a traversal did (9.3).
 type Report struct {
@@ -19,9 +23,11 @@ type Report struct {
 	Processed int64     `json:"entriesProcessed"`
 	Skipped   int64     `json:"entriesSkipped"`
 	Problems  []Problem `json:"errors"`
-	// More counts problems beyond MaxProblems, and Warnings tell what was odd.
+	// More counts problems beyond those that are told, and Warnings tell what was odd.
 	More     int64    `json:"x-uzpif-moreErrors,omitzero"`
 	Warnings []string `json:"x-uzpif-warnings,omitempty"`
+
+	octets int // of Problems, about
 }
 
 // A Problem is one thing that went wrong, with all that was tried.
@@ -41,10 +47,15 @@ type Attempt struct {
 
 // Add notes a problem.
 func (r *Report) Add(p Problem) {
-	if len(r.Problems) >= MaxProblems {
+	octets := 200 + len(p.EntryID) + len(p.Href)
+	for _, a := range p.Attempts {
+		octets += 100 + len(a.Error)
+	}
+	if len(r.Problems) >= MaxProblems || r.octets+octets > maxReport {
 		r.More++
 		return
 	}
+	r.octets += octets
 	r.Problems = append(r.Problems, p)
 }
 

@@ -64,6 +64,9 @@ type ExportReport struct {
 	// conformance.
 	RID   string `json:"rid,omitempty"`
 	Short string `json:"short_of_full,omitempty"`
+	// Contradictions tells where texts for agents in the folder (llms.txt,
+	// AGENTS.md) say otherwise than the manifest that rbt wrote.
+	Contradictions []string `json:"contradictions,omitempty"`
 	// Lost says what the conversion loses, with the number of pages that lose it.
 	Lost     map[string]int `json:"lost"`
 	Listings []string       `json:"listings"` // left out: pages that only list others

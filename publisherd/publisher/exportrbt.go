@@ -29,6 +29,10 @@ type BurrowOptions struct {
 	// RegistryOrigin is the https URL that the registry's folder is the root of,
 	// with a slash at its end: a pointer is written for it; empty for none.
 	RegistryOrigin string
+	// OriginDir is the folder that is the root of the base URL's origin, where the
+	// export is in a deeper one: the burrow's pointer is written there; empty for
+	// none.
+	OriginDir string
 }
 
 // An original is a reader whose pages are files that can be handed out as they
@@ -68,6 +72,7 @@ func (x *exporter) rbt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	x.report.Contradictions = done.Contradictions
 	x.report.RID, x.report.Type, x.report.File = done.RID.String(), "manifest", rbt.ManifestFile
 	return x.burrowDone()
 }
@@ -77,6 +82,9 @@ func (x *exporter) rbt(ctx context.Context) error {
 func (x *exporter) burrow() (c rbt.ExportConfig, err error) {
 	if o := x.o.RegistryOrigin; o != "" && (!strings.HasPrefix(o, "https://") || strings.Count(o, "/") != 3 || !strings.HasSuffix(o, "/")) {
 		return c, fmt.Errorf("registry at %.200q: want the root of an origin, such as https://example.org/", o)
+	}
+	if x.o.OriginDir != "" && x.o.BaseURL == "" {
+		return c, errors.New("the origin's pointer leads to a URL: name that of the folder by --base-url")
 	}
 	m := rbt.Manifest{Title: x.o.Title, Description: x.o.Description, Updated: x.o.Generated}
 	if m.Title == "" {
@@ -173,6 +181,11 @@ func (x *exporter) burrowDone() error {
 	if err := m.CheckFull(); err != nil {
 		x.report.Short = err.Error()
 	}
+	if x.o.OriginDir != "" {
+		if err := writePointer(x.o.OriginDir, rbt.WellKnownBurrow, &rbt.BurrowPointer{Manifest: x.o.BaseURL + rbt.ManifestFile, Roots: m.Roots}); err != nil {
+			return err
+		}
+	}
 	if x.o.Registry == "" {
 		return nil
 	}
@@ -183,17 +196,21 @@ func (x *exporter) burrowDone() error {
 	if err := register(x.o.Registry, b); err != nil || x.o.RegistryOrigin == "" {
 		return err
 	}
-	return pointToRegistry(x.o.Registry, x.o.RegistryOrigin)
+	o := x.o.RegistryOrigin
+	return writePointer(x.o.Registry, rbt.WellKnownWarren, &rbt.WarrenPointer{JSON: o + rbt.RegistryFile, MD: o + rbt.RegistryPageFile})
 }
 
-// pointToRegistry writes the document by which an origin says where its registry
-// is (4.2).
-func pointToRegistry(dir, origin string) error {
-	data, err := (&rbt.WarrenPointer{JSON: origin + rbt.RegistryFile, MD: origin + rbt.RegistryPageFile}).Marshal()
+// writePointer writes the document by which an origin says where its burrow, or
+// its registry, is (4.2), below the folder that is the origin's root.
+func writePointer(dir, name string, p interface{ Marshal() ([]byte, error) }) error {
+	data, err := p.Marshal()
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(dir, filepath.FromSlash(rbt.WellKnownWarren))
+	file := filepath.Join(dir, filepath.FromSlash(name))
+	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}

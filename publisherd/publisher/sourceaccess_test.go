@@ -136,6 +136,9 @@ func TestASourceShowsItsCertificate(t *testing.T) {
 		"hosts of a folder": func(s *Source) {
 			*s = Source{Name: "b", Kind: "rbt", Location: dir, Git: Git{OnlyHosts: []string{"x"}}}
 		},
+		"a passphrase without a key": func(s *Source) {
+			*s = Source{Name: "b", Kind: "rbt", Location: "git@docs.test:x.git", Git: Git{SSHPassphraseFile: "x"}}
+		},
 		"hosts of another kind":        func(s *Source) { s.Kind, s.OnlyHosts = "tct", []string{"x"} },
 		"a sample of more than may be": func(s *Source) { s.Kind, s.Sample = "arc", maxSample+1 },
 	} {
@@ -146,6 +149,17 @@ func TestASourceShowsItsCertificate(t *testing.T) {
 				t.Errorf("Check = %v", err)
 			}
 		})
+	}
+}
+
+func TestAKeyAndItsPassphraseAreBelowThePublishersFolder(t *testing.T) {
+	s := Source{Name: "b", Kind: "rbt", Location: "git@docs.test:x.git", Git: Git{SSHKeyFile: "key", SSHPassphraseFile: "open", KnownHostsFile: "/etc/known"}}
+	if err := s.Check(t.TempDir()); err != nil {
+		t.Error(err)
+	}
+	ssh := s.gitConfig("/pub", fetch.Config{}).SSH
+	if ssh.KeyFile != "/pub/key" || ssh.PassphraseFile != "/pub/open" || ssh.KnownHosts != "/etc/known" {
+		t.Errorf("%+v", ssh)
 	}
 }
 

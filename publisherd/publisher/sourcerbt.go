@@ -23,11 +23,12 @@ type Git struct {
 	// repository's HEAD. Path is the burrow's folder in it; empty is its root.
 	Ref  string `yaml:"ref,omitempty" json:"ref,omitempty"`
 	Path string `yaml:"path,omitempty" json:"path,omitempty"`
-	// SSHKeyFile is a private key without a passphrase, readable by its owner
-	// only, and KnownHostsFile names the servers that may be talked to, as ssh
-	// has it.
-	SSHKeyFile     string `yaml:"ssh_key_file,omitempty" json:"ssh_key_file,omitempty"`
-	KnownHostsFile string `yaml:"known_hosts_file,omitempty" json:"known_hosts_file,omitempty"`
+	// SSHKeyFile is a private key, readable by its owner only; if it is encrypted,
+	// SSHPassphraseFile holds its passphrase, and is as private. KnownHostsFile
+	// names the servers that may be talked to, as ssh has it.
+	SSHKeyFile        string `yaml:"ssh_key_file,omitempty" json:"ssh_key_file,omitempty"`
+	SSHPassphraseFile string `yaml:"ssh_passphrase_file,omitempty" json:"ssh_passphrase_file,omitempty"`
+	KnownHostsFile    string `yaml:"known_hosts_file,omitempty" json:"known_hosts_file,omitempty"`
 	// Prefer is which of a burrow's roots are asked first: git, https, or listed
 	// for their own order; empty is git.
 	Prefer string `yaml:"prefer,omitempty" json:"prefer,omitempty"`
@@ -62,7 +63,8 @@ func (s Source) burrowOptions() rbt.Options {
 
 func (g *Git) check(s Source) error {
 	hosts := g.Prefer != "" || len(g.OnlyHosts) > 0 || len(g.NoHosts) > 0
-	said := g.Ref != "" || g.Path != "" || g.SSHKeyFile != "" || g.KnownHostsFile != "" || hosts
+	ssh := g.SSHKeyFile != "" || g.SSHPassphraseFile != "" || g.KnownHostsFile != ""
+	said := g.Ref != "" || g.Path != "" || ssh || hosts
 	_, known := rootOrders[g.Prefer]
 	switch {
 	case said && s.Kind != "rbt":
@@ -71,7 +73,9 @@ func (g *Git) check(s Source) error {
 		return errors.New("a preference and hosts concern a location that is on a server, and this one is not")
 	case !known:
 		return fmt.Errorf("preference %.40q: want git, https or listed", g.Prefer)
-	case !s.isGit() && (g.SSHKeyFile != "" || g.KnownHostsFile != ""):
+	case g.SSHPassphraseFile != "" && g.SSHKeyFile == "":
+		return errors.New("a passphrase opens an SSH key, and none is named")
+	case !s.isGit() && ssh:
 		return errors.New("an SSH key and known hosts concern a repository on a server, and the location is none")
 	case g.Path != "" && s.isRemote() && !s.isGit():
 		return errors.New("a path is one in a repository; name the folder by its URL")
@@ -150,7 +154,7 @@ func (s Source) walk(start walk.Start) walk.Config {
 }
 
 func (s Source) gitConfig(dir string, f fetch.Config) gitroot.Config {
-	c := gitroot.Config{Fetch: f, SSH: gitroot.SSH{KeyFile: below(dir, s.SSHKeyFile), KnownHosts: below(dir, s.KnownHostsFile)}}
+	c := gitroot.Config{Fetch: f, SSH: gitroot.SSH{KeyFile: below(dir, s.SSHKeyFile), PassphraseFile: below(dir, s.SSHPassphraseFile), KnownHosts: below(dir, s.KnownHostsFile)}}
 	for _, o := range s.AllowOrigins {
 		if strings.HasPrefix(o, "ssh://") {
 			c.SSH.Allowed = append(c.SSH.Allowed, o)

@@ -67,10 +67,10 @@ type Config struct {
 // SSH is how the client shows itself to SSH servers, and they to it.
 type SSH struct {
 	// KeyFile holds the private key, readable by its owner alone; empty: there
-	// is none, and only servers that ask for none let us in. Passphrase opens
-	// the key, if it is encrypted.
-	KeyFile    string
-	Passphrase []byte
+	// is none, and only servers that ask for none let us in. If it is encrypted,
+	// the first line of PassphraseFile, which has to be as private, opens it.
+	KeyFile        string
+	PassphraseFile string
 
 	// KnownHosts is a file as of ssh. A server that is not in it is refused.
 	// With AcceptUnknown it is accepted, at the risk of talking to another; one

@@ -9,7 +9,9 @@
 // a host whose key is not known is not spoken to (TestAnSSHHostMustBeKnown). A
 // pack is written to disk under a limit, then every object's size, also that
 // which a delta would make of it, is checked before anything is inflated into
-// memory (TestPacksAreJudgedBeforeTheyAreUsed). What a commit needs must be
+// memory (TestPacksAreJudgedBeforeTheyAreUsed). What comes as a delta of an object
+// that is held is completed under the same limits (TestAThinPackIsCompleted,
+// TestWhatCompletesAPackIsBounded). What a commit needs must be
 // there before it counts as held, so that a commit can be read to its end or
 // not at all (TestACommitIsHeldOnlyWhenWhole). Paths of a tree stay in the tree:
 // a symlink that leaves it is an error, and so are one in a circle, a submodule

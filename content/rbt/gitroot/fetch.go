@@ -24,15 +24,11 @@ const (
 	forever  = math.MaxInt32 // as a depth: what was cut off comes after
 )
 
-var (
-	errIncomplete = errors.New("objects of the commit are missing")
-	errSince      = errors.New("the remote does not send what is new since a time")
-)
+var errIncomplete = errors.New("objects of the commit are missing")
 
-// fetch asks the remote for what is new since the newest commit that is held. A
-// branch that went back, or a clock, may be why it does not answer that: then it
-// is asked for the commit alone. If what it sends is not whole together with what
-// is held, one of the two is in error: then all is asked for once more, anew.
+// fetch asks the remote for a commit, and for nothing of what is held. If what it
+// sends is not whole together with that, one of the two is in error: then all is
+// asked for once more, anew.
 func (r *Repository) fetch(ctx context.Context, ref rbt.Ref) (Commit, error) {
 	grown, err := r.grown()
 	if err != nil {
@@ -43,10 +39,7 @@ func (r *Repository) fetch(ctx context.Context, ref rbt.Ref) (Commit, error) {
 			return Commit{}, err
 		}
 	}
-	c, err := r.ask(ctx, ref, true)
-	if errors.Is(err, errSince) {
-		c, err = r.ask(ctx, ref, false)
-	}
+	c, err := r.ask(ctx, ref)
 	if !errors.Is(err, errIncomplete) {
 		return c, err
 	}
@@ -58,15 +51,15 @@ func (r *Repository) fetch(ctx context.Context, ref rbt.Ref) (Commit, error) {
 		return Commit{}, err
 	}
 	if len(held) > 0 {
-		if c, err = r.ask(ctx, ref, false); !errors.Is(err, errIncomplete) {
+		if c, err = r.ask(ctx, ref); !errors.Is(err, errIncomplete) {
 			return c, err
 		}
 	}
 	return Commit{}, fmt.Errorf("%w: it sends a commit without all that belongs to it", ErrProtocol)
 }
 
-// ask runs one session. With since, it may ask for what is new since a time.
-func (r *Repository) ask(ctx context.Context, ref rbt.Ref, since bool) (Commit, error) {
+// ask runs one session.
+func (r *Repository) ask(ctx context.Context, ref rbt.Ref) (Commit, error) {
 	s, err := r.client.connect(ctx, r.remote)
 	if err != nil {
 		return Commit{}, err
@@ -83,16 +76,10 @@ func (r *Repository) ask(ctx context.Context, ref rbt.Ref, since bool) (Commit, 
 	if c, err := r.lookup(wanted); err == nil {
 		return c, nil
 	}
-	if _, fixed := commitOf(ref); fixed {
-		since = false // such a commit may be older than what is held
-	}
-	if err := r.haves(adv, &q, since); err != nil {
+	if err := r.haves(adv, &q); err != nil {
 		return Commit{}, err
 	}
 	if err := r.transfer(ctx, s, adv.Capabilities, q); err != nil {
-		if !q.since.IsZero() && (errors.Is(err, ErrProtocol) || errors.Is(err, ErrNoRef)) {
-			err = fmt.Errorf("%w: %w", errSince, err)
-		}
 		return Commit{}, err
 	}
 	return r.hold(ctx, wanted)
@@ -156,10 +143,10 @@ func choose(adv *packp.AdvRefs, ref rbt.Ref) (plumbing.Hash, request, error) {
 	return h, q, nil
 }
 
-// haves adds to a request what need not be sent again. Git leaves out of a pack
-// what is in a commit that we have only if it is told how the new one descends
-// from that; so the request reaches back to the newest one, by its time.
-func (r *Repository) haves(adv *packp.AdvRefs, q *request, since bool) error {
+// haves adds to a request what need not be sent again. Unless the new commit is
+// known to descend from one that we have, git leaves out what is in that one only
+// of a thin pack.
+func (r *Repository) haves(adv *packp.AdvRefs, q *request) error {
 	held, err := r.held()
 	if err != nil {
 		return err
@@ -173,36 +160,28 @@ func (r *Repository) haves(adv *packp.AdvRefs, q *request, since bool) error {
 	if len(cut) > 0 && !adv.Capabilities.Supports(capability.Shallow) || len(cut) > maxShallow {
 		return nil // the server would take our history to be whole
 	}
-	newest, err := r.newest(held)
-	if err != nil {
+	if err := r.newestFirst(held); err != nil {
 		return fmt.Errorf("%w: %w", errIncomplete, err)
 	}
 	q.haves, q.shallows = held[:min(len(held), maxHaves)], cut
 	if q.depth == 0 && len(cut) > 0 {
 		q.depth = forever
 	}
-	if since && q.depth == 1 && !newest.IsZero() && adv.Capabilities.Supports(capability.DeepenSince) {
-		q.depth, q.since = 0, newest
-	}
 	return nil
 }
 
-// newest sorts commits that are held, the newest first, and returns its time. The
-// caller holds storageMu.
-func (r *Repository) newest(held []plumbing.Hash) (newest time.Time, err error) {
+// newestFirst sorts commits that are held. The caller holds storageMu.
+func (r *Repository) newestFirst(held []plumbing.Hash) error {
 	times := make(map[plumbing.Hash]time.Time)
 	for _, h := range held {
 		c, err := r.readCommit(h)
 		if err != nil {
-			return time.Time{}, err
+			return err
 		}
 		times[h] = c.Time
-		if c.Time.After(newest) {
-			newest = c.Time
-		}
 	}
 	slices.SortStableFunc(held, func(a, b plumbing.Hash) int { return times[b].Compare(times[a]) })
-	return newest, nil
+	return nil
 }
 
 // transfer asks for a pack and puts it in place, and then what it says of where
@@ -217,11 +196,11 @@ func (r *Repository) transfer(ctx context.Context, s session, server *capability
 		return err
 	}
 	defer body.Close()
-	a, err := readAnswer(body, q.depth > 0 || !q.since.IsZero(), channel)
+	a, err := readAnswer(body, q.depth > 0, channel)
 	if err != nil {
 		return err
 	}
-	if err := receive(ctx, filepath.Join(r.dir, "objects", "pack"), a.pack, r.limits); err != nil {
+	if err := receive(ctx, filepath.Join(r.dir, "objects", "pack"), a.pack, r.limits, r.complete); err != nil {
 		return err
 	}
 	if err := r.reopen(); err != nil {

@@ -9,16 +9,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
-	"github.com/go-git/go-git/v5/storage/memory"
 
 	"github.com/uzpif-oi/uzpif-oi/content/fetch"
 	"github.com/uzpif-oi/uzpif-oi/content/rbt"
@@ -342,41 +339,5 @@ func TestASlowServerIsWaitedFor(t *testing.T) {
 		if ok := err == nil; ok != tt.ok || !ok && !errors.Is(err, context.DeadlineExceeded) || c.stall != tt.held {
 			t.Errorf("given %v: %v, and a patience of %v", tt.given, err, c.stall)
 		}
-	}
-}
-
-// Git leaves out what we have only if the request reaches back to it.
-func TestARequestReachesBackToTheNewestCommit(t *testing.T) {
-	o := newOrigin(t)
-	o.abilities = append(o.abilities, capability.DeepenSince)
-	o.commit(map[string]string{"a.md": "A"})
-	r, c := serve(t, o, Limits{})
-	repo := open(t, c, r)
-	mustFetch(t, repo, main)
-	o.commit(map[string]string{"a.md": "A2"})
-	mustFetch(t, repo, main)
-	o.noneSince = true // as where the branch was moved back
-	moved := o.commit(map[string]string{"a.md": "A3"})
-	if got := contents(t, mustFetch(t, repo, main)); got["a.md"] != "A3" {
-		t.Errorf("where nothing is new, files are %q", got)
-	}
-	var depths []string
-	for _, q := range o.requests() {
-		if since, ok := q.Depth.(packp.DepthSince); ok {
-			depths = append(depths, fmt.Sprint("since ", time.Time(since).Unix(), ", ", len(q.Haves), " held"))
-			continue
-		}
-		depths = append(depths, fmt.Sprint("depth ", q.Depth, ", ", len(q.Haves), " held"))
-	}
-	want := []string{"depth 1, 0 held", "since 1700000000, 1 held", "since 1700000000, 2 held", "depth 1, 2 held"}
-	if !slices.Equal(depths, want) {
-		t.Errorf("requests are %q, want %q", depths, want)
-	}
-	// A commit that is asked for by name may be older than all that is held.
-	o.store, o.refs = memory.NewStorage(), map[string]plumbing.Hash{}
-	old := o.commit(map[string]string{"old.md": "old"})
-	mustFetch(t, repo, rbt.Ref(old.String()))
-	if q := o.requests()[len(o.requests())-1]; q.Depth != packp.DepthCommits(1) {
-		t.Errorf("commit %s, behind %s, is asked for by %v", old, moved, q.Depth)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -23,9 +24,22 @@ func FuzzPack(f *testing.F) {
 	if err := limits.complete(); err != nil {
 		f.Fatal(err)
 	}
+	held := &Repository{client: &Client{}, dir: f.TempDir(), limits: limits}
+	if err := held.initialise(); err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { held.Close() })
+	if err := receive(f.Context(), filepath.Join(held.dir, "objects", "pack"), bytes.NewReader(handmade(1, blob)), limits, asItIs); err != nil {
+		f.Fatal(err)
+	}
+	if err := held.reopen(); err != nil {
+		f.Fatal(err)
+	}
+	name := plumbing.ComputeHash(plumbing.BlobObject, blob.content)
+	f.Add(handmade(1, packObject{plumbing.REFDeltaObject, -1, append(name[:], delta(12, 5, 0x90, 5)...), 0}))
 	f.Fuzz(func(t *testing.T, pack []byte) {
-		err := receive(context.Background(), t.TempDir(), bytes.NewReader(pack), limits)
-		if err != nil && !errors.Is(err, ErrProtocol) && !errors.Is(err, ErrTooLarge) {
+		err := receive(context.Background(), t.TempDir(), bytes.NewReader(pack), limits, held.complete)
+		if err != nil && !errors.Is(err, ErrProtocol) && !errors.Is(err, ErrTooLarge) && !errors.Is(err, errIncomplete) {
 			t.Errorf("an error without a name: %v", err)
 		}
 	})

@@ -40,7 +40,6 @@ type origin struct {
 	abilities []capability.Capability
 	spoil     func(pack []byte) []byte // what is sent in place of a pack
 	leaveOut  map[plumbing.Hash]bool   // objects that are in no pack
-	noneSince bool                     // of what was asked for, nothing is new since the time that is named
 
 	seenMu sync.Mutex
 	seen   []packp.UploadPackRequest
@@ -179,9 +178,6 @@ func (o *origin) answer(r io.Reader, w io.Writer) error {
 	o.seen = append(o.seen, *q)
 	o.seenMu.Unlock()
 	e := pktline.NewEncoder(w)
-	if _, since := q.Depth.(packp.DepthSince); since && o.noneSince {
-		return e.EncodeString("ERR upload-pack: no commits selected for shallow requests")
-	}
 	if !q.Depth.IsZero() {
 		for _, h := range q.Wants {
 			if err := e.Encodef("shallow %s\n", h); err != nil {

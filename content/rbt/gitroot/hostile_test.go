@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,7 +31,7 @@ type packObject struct {
 	kind    plumbing.ObjectType
 	claims  int64 // size; negative: the true one
 	content []byte
-	base    int64 // of an OFS delta: how far back
+	base    int64 // of an OFS delta: how far back; that of a REF delta is named by the first 20 octets of content
 }
 
 // handmade writes a pack as it is told to.
@@ -39,17 +40,20 @@ func handmade(count int, objects ...packObject) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(count))
 	var before int64
 	for _, o := range objects {
-		at := int64(len(b))
+		at, content, named := int64(len(b)), o.content, []byte(nil)
+		if o.kind == plumbing.REFDeltaObject {
+			named, content = content[:20], content[20:]
+		}
 		size := o.claims
 		if size < 0 {
-			size = int64(len(o.content))
+			size = int64(len(content))
 		}
 		first := byte(o.kind)<<4 | byte(size&15)
 		for size >>= 4; size > 0; size >>= 7 {
 			b = append(b, first|0x80)
 			first = byte(size & 0x7f)
 		}
-		b = append(b, first)
+		b = append(append(b, first), named...)
 		if o.kind == plumbing.OFSDeltaObject {
 			back := at - before
 			if o.base != 0 {
@@ -59,7 +63,7 @@ func handmade(count int, objects ...packObject) []byte {
 		}
 		var z bytes.Buffer
 		w := zlib.NewWriter(&z)
-		w.Write(o.content)
+		w.Write(content)
 		w.Close()
 		b = append(b, z.Bytes()...)
 		before = at
@@ -134,6 +138,9 @@ func TestPacksAreJudgedBeforeTheyAreUsed(t *testing.T) {
 	}
 }
 
+// asItIs completes no pack.
+func asItIs(context.Context, *os.File, judgement) error { return nil }
+
 func TestAGoodPackMadeByHandIsTaken(t *testing.T) { // so that the refusals above are not for the maker's faults
 	text := []byte("hello, world")
 	edited := delta(12, 5, 0x90, 5)
@@ -143,12 +150,12 @@ func TestAGoodPackMadeByHandIsTaken(t *testing.T) { // so that the refusals abov
 		t.Fatal(err)
 	}
 	pack := handmade(2, packObject{plumbing.BlobObject, -1, text, 0}, packObject{plumbing.OFSDeltaObject, -1, edited, 0})
-	if err := receive(t.Context(), folder, bytes.NewReader(pack), l); err != nil {
+	if err := receive(t.Context(), folder, bytes.NewReader(pack), l, asItIs); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := receive(ctx, folder, bytes.NewReader(pack), l); !errors.Is(err, context.Canceled) {
+	if err := receive(ctx, folder, bytes.NewReader(pack), l, asItIs); !errors.Is(err, context.Canceled) {
 		t.Errorf("under a context that has ended: %v", err)
 	}
 }
@@ -162,7 +169,7 @@ func TestAChainOfDeltasHasAnEnd(t *testing.T) {
 	if err := l.complete(); err != nil {
 		t.Fatal(err)
 	}
-	if err := receive(t.Context(), t.TempDir(), bytes.NewReader(handmade(len(objects), objects...)), l); !errors.Is(err, ErrTooLarge) {
+	if err := receive(t.Context(), t.TempDir(), bytes.NewReader(handmade(len(objects), objects...)), l, asItIs); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a chain of %d deltas: %v", maxChain+1, err)
 	}
 }

@@ -26,10 +26,12 @@ const (
 
 // receive writes a pack into the folder of packs, with its index. It takes three
 // passes: onto disk, under the limit for packs; through all headers, under those
-// for objects; and through all objects, by which each gets its name. The pack
-// and then its index are durable and in place when receive returns without an
-// error; after one, nothing is left of either.
-func receive(ctx context.Context, folder string, r io.Reader, l Limits) (err error) {
+// for objects; and through all objects, by which each gets its name. Between the
+// last two, complete adds what a thin pack lacks. The pack and then its index are
+// durable and in place when receive returns without an error; after one, nothing
+// is left of either. The error is errIncomplete where a delta starts from what is
+// neither in the pack nor held.
+func receive(ctx context.Context, folder string, r io.Reader, l Limits, complete func(context.Context, *os.File, judgement) error) (err error) {
 	f, err := os.CreateTemp(folder, temporary+"pack_*")
 	if err != nil {
 		return err
@@ -43,7 +45,11 @@ func receive(ctx context.Context, folder string, r io.Reader, l Limits) (err err
 	if err := download(ctx, f, r, l); err != nil {
 		return err
 	}
-	if err := judge(&seeker{ctx, f}, l); err != nil {
+	j, err := judge(&seeker{ctx, f}, l)
+	if err != nil {
+		return err
+	}
+	if err := complete(ctx, f, j); err != nil {
 		return err
 	}
 	writer := new(idxfile.Writer)
@@ -55,7 +61,9 @@ func receive(ctx context.Context, folder string, r io.Reader, l Limits) (err err
 		return err
 	}
 	checksum, err := parser.Parse()
-	if err != nil {
+	if errors.Is(err, packfile.ErrReferenceDeltaNotFound) {
+		return fmt.Errorf("%w: a delta starts from one of them", errIncomplete)
+	} else if err != nil {
 		return packError(err)
 	}
 	index, err := writer.Index()
@@ -92,63 +100,74 @@ func download(ctx context.Context, f *os.File, r io.Reader, l Limits) error {
 	return nil
 }
 
+// A judgement is what is known of a pack after its headers were read.
+type judgement struct {
+	objects uint32
+	octets  int64                  // of all objects, inflated
+	bases   map[plumbing.Hash]bool // from which deltas start, by name
+}
+
 // judge reads the header of every object, and of every delta the size of what it
 // makes.
-func judge(r io.ReadSeeker, l Limits) error {
+func judge(r io.ReadSeeker, l Limits) (judgement, error) {
+	j := judgement{bases: make(map[plumbing.Hash]bool)}
 	if _, err := r.Seek(0, io.SeekStart); err != nil {
-		return err
+		return j, err
 	}
 	s := packfile.NewScanner(r)
 	_, objects, err := s.Header()
 	if err != nil {
-		return packError(err)
+		return j, packError(err)
 	}
-	var total int64
+	j.objects = objects
 	chains := make(map[int64]int) // of deltas alone, by offset
 	for range objects {
 		h, err := s.NextObjectHeader()
 		if err != nil {
-			return packError(err)
+			return j, packError(err)
 		}
 		if h.Length > l.Object {
-			return fmt.Errorf("%w: an object of %d octets, at most %d", ErrTooLarge, h.Length, l.Object)
+			return j, fmt.Errorf("%w: an object of %d octets, at most %d", ErrTooLarge, h.Length, l.Object)
 		}
 		var head deltaHead
 		n, _, err := s.NextObject(&head)
 		if err != nil {
-			return packError(err)
+			return j, packError(err)
 		}
 		size := h.Length
 		switch h.Type {
 		case plumbing.CommitObject, plumbing.TreeObject, plumbing.BlobObject, plumbing.TagObject:
 		case plumbing.OFSDeltaObject, plumbing.REFDeltaObject:
 			if size, err = head.target(); err != nil {
-				return err
+				return j, err
 			}
-			total += h.Length
+			j.octets += h.Length
+			if h.Type == plumbing.REFDeltaObject {
+				j.bases[h.Reference] = true
+			}
 			chains[h.Offset] = chains[h.OffsetReference] + 1
 		default:
-			return fmt.Errorf("%w: an object of type %d", ErrProtocol, h.Type)
+			return j, fmt.Errorf("%w: an object of type %d", ErrProtocol, h.Type)
 		}
-		total += size
+		j.octets += size
 		switch {
 		case n != h.Length:
-			return fmt.Errorf("%w: an object of %d octets claims %d", ErrProtocol, n, h.Length)
+			return j, fmt.Errorf("%w: an object of %d octets claims %d", ErrProtocol, n, h.Length)
 		case chains[h.Offset] > maxChain:
-			return fmt.Errorf("%w: a chain of more than %d deltas", ErrTooLarge, maxChain)
+			return j, fmt.Errorf("%w: a chain of more than %d deltas", ErrTooLarge, maxChain)
 		case size > l.Object:
-			return fmt.Errorf("%w: an object of %d octets, at most %d", ErrTooLarge, size, l.Object)
-		case total > l.Inflated:
-			return fmt.Errorf("%w: objects of more than %d octets together", ErrTooLarge, l.Inflated)
+			return j, fmt.Errorf("%w: an object of %d octets, at most %d", ErrTooLarge, size, l.Object)
+		case j.octets > l.Inflated:
+			return j, fmt.Errorf("%w: objects of more than %d octets together", ErrTooLarge, l.Inflated)
 		}
 	}
 	if _, err := s.Checksum(); err != nil {
-		return packError(err)
+		return j, packError(err)
 	}
 	if n, err := r.Seek(0, io.SeekEnd); err != nil || n < packHeader+packTrailer {
-		return fmt.Errorf("%w: a pack of %d octets", ErrProtocol, n)
+		return j, fmt.Errorf("%w: a pack of %d octets", ErrProtocol, n)
 	}
-	return nil
+	return j, nil
 }
 
 // A deltaHead keeps the beginning of what is written to it: two lengths of at

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
@@ -80,8 +79,7 @@ func protocolError(err error) error {
 // A request is what is asked for.
 type request struct {
 	wants, haves, shallows []plumbing.Hash
-	depth                  int       // commits; 0: all
-	since                  time.Time // in place of depth: those of this time and later; zero: whatever their time
+	depth                  int // commits; 0: all
 }
 
 // encode writes a request as the server with these abilities understands it,
@@ -91,15 +89,10 @@ func (q *request) encode(server *capability.List) ([]byte, sideband.Type, error)
 	message := packp.NewUploadPackRequest()
 	message.Wants, message.Haves, message.Shallows = q.wants, q.haves, q.shallows
 	message.Depth = packp.DepthCommits(q.depth)
-	if !q.since.IsZero() {
-		message.Depth = packp.DepthSince(q.since)
-		if err := message.Capabilities.Set(capability.DeepenSince); err != nil {
-			return nil, -1, err
-		}
-	}
 	channel := sideband.Type(-1)
-	for _, wish := range []capability.Capability{capability.OFSDelta, capability.NoProgress, capability.Sideband64k, capability.Sideband} {
-		if !server.Supports(wish) || wish == capability.Sideband && channel == sideband.Sideband64k {
+	for _, wish := range []capability.Capability{capability.ThinPack, capability.OFSDelta, capability.NoProgress, capability.Sideband64k, capability.Sideband} {
+		switch {
+		case !server.Supports(wish), wish == capability.Sideband && channel == sideband.Sideband64k, wish == capability.ThinPack && len(q.haves) == 0:
 			continue
 		}
 		if err := message.Capabilities.Set(wish); err != nil {

@@ -161,28 +161,37 @@ func (noKey) Verify([]byte, *ssh.Signature) error { return errors.New("no key") 
 
 // signer reads the private key, which nobody else may be able to.
 func (s *SSH) signer() (ssh.Signer, error) {
-	info, err := os.Stat(s.KeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("SSH key: %w", err)
-	}
-	if info.Mode().Perm()&0o077 != 0 || !info.Mode().IsRegular() || info.Size() > 64<<10 {
-		return nil, fmt.Errorf("SSH key %s: it must be a small file that its owner alone can read (chmod 600)", s.KeyFile)
-	}
-	text, err := os.ReadFile(s.KeyFile)
+	text, err := readPrivate(s.KeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("SSH key: %w", err)
 	}
 	defer clear(text)
-	var signer ssh.Signer
-	if len(s.Passphrase) > 0 {
-		signer, err = ssh.ParsePrivateKeyWithPassphrase(text, s.Passphrase)
-	} else {
-		signer, err = ssh.ParsePrivateKey(text)
+	signer, err := ssh.ParsePrivateKey(text)
+	if encrypted := (*ssh.PassphraseMissingError)(nil); errors.As(err, &encrypted) && s.PassphraseFile != "" {
+		var passphrase []byte
+		if passphrase, err = readPrivate(s.PassphraseFile); err != nil {
+			return nil, fmt.Errorf("passphrase of the SSH key: %w", err)
+		}
+		defer clear(passphrase)
+		line, _, _ := bytes.Cut(passphrase, []byte("\n"))
+		signer, err = ssh.ParsePrivateKeyWithPassphrase(text, bytes.TrimSuffix(line, []byte("\r")))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("SSH key %s: %w", s.KeyFile, err)
 	}
 	return signer, nil
+}
+
+// readPrivate reads a file that its owner alone can read.
+func readPrivate(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().Perm()&0o077 != 0 || !info.Mode().IsRegular() || info.Size() > 64<<10 {
+		return nil, fmt.Errorf("%s must be a small file that its owner alone can read (chmod 600)", name)
+	}
+	return os.ReadFile(name)
 }
 
 // sshError gives names to what callers tell apart.

@@ -170,6 +170,12 @@ func TestAnSSHHostMustBeKnown(t *testing.T) {
 	if err := os.WriteFile(loose, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	passphrase, told := filepath.Join(t.TempDir(), "passphrase"), filepath.Join(t.TempDir(), "told")
+	for name, mode := range map[string]os.FileMode{passphrase: 0o600, told: 0o640} {
+		if err := os.WriteFile(name, []byte("open sesame\n"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s := startSSH(t, o, signer.PublicKey())
 	second := startSSH(t, o, encrypted.PublicKey())
 	for _, tt := range []struct {
@@ -190,7 +196,7 @@ func TestAnSSHHostMustBeKnown(t *testing.T) {
 		}, ErrHostKey},
 		{"our key is not known to it", s, otherFile, nil, ErrAuth},
 		{"we have none", s, "", nil, ErrAuth},
-		{"an encrypted key", second, encryptedFile, func(c *SSH) { c.Passphrase = []byte("open sesame") }, nil},
+		{"an encrypted key", second, encryptedFile, func(c *SSH) { c.PassphraseFile = passphrase }, nil},
 		{"it lies at a private address", s, keyFile, func(c *SSH) { c.Allowed = nil }, fetch.ErrForbiddenAddress},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -205,6 +211,10 @@ func TestAnSSHHostMustBeKnown(t *testing.T) {
 		if _, err := open(t, s.client(t, key, nil), s.remote(t)).Fetch(t.Context(), main); err == nil {
 			t.Errorf("a key, and %s", name)
 		}
+	}
+	shared := func(c *SSH) { c.PassphraseFile = told }
+	if _, err := open(t, second.client(t, encryptedFile, shared), second.remote(t)).Fetch(t.Context(), main); err == nil {
+		t.Error("a passphrase that others can read is used")
 	}
 }
 

@@ -198,6 +198,11 @@ func (r *Repository) readBlob(h plumbing.Hash, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return readAll(o)
+}
+
+// readAll reads an object whose size is known to be bearable.
+func readAll(o plumbing.EncodedObject) ([]byte, error) {
 	content, err := o.Reader()
 	if err != nil {
 		return nil, err

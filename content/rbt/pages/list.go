@@ -25,12 +25,20 @@ type row struct {
 	Modified time.Time `json:"modified,omitzero"`
 }
 
-// A list is what a walk found, by ascending location.
+// A list is what a walk found, by ascending location. It is held in memory, and
+// therefore bounded: a million pages of usual names and titles have room.
 type list struct {
 	head    head
 	rows    []row
 	skipped []content.Skipped
+	octets  int // of rows and skipped, about
 }
+
+const (
+	maxList   = 512 << 20 // octets of a list
+	maxReason = 500       // octets of why one resource gives no page
+	perRow    = 200       // octets that a row has beside its texts, about
+)
 
 // A head is what is known of the burrow as a whole.
 type head struct {
@@ -122,11 +130,25 @@ func baseOf(w *walk.Walk) string {
 
 // take notes one item.
 func (l *list) take(h *hold, item walk.Item) error {
+	if l.octets += perRow + len(item.Path) + len(item.URL) + len(item.Entry.Href) + len(item.Entry.Title); l.octets > maxList {
+		return fmt.Errorf("%w: names and titles of more than %d octets", rbt.ErrLimit, maxList)
+	}
 	r := row{Location: item.Path, Sum: item.Sum, Type: essence(item.Entry.Type), Title: item.Entry.Title, Modified: item.Entry.Modified}
 	if r.Location == "" {
 		r.Location = item.URL
 	}
+	if r.Location == "" { // it leads nowhere, and there is no page of that name
+		r.Location = item.Entry.Href
+	}
 	pass := func(why string, err error) {
+		if len(why) > maxReason {
+			why = strings.ToValidUTF8(why[:maxReason], "") + " …"
+		}
+		if err != nil { // without all that it wraps, which may be an error of each of many roots
+			c := rbt.CategoryOf(err)
+			err = &rbt.Error{Category: c, Err: errors.New(strings.TrimPrefix(why, string(c)+": "))}
+		}
+		l.octets += len(why)
 		l.skipped = append(l.skipped, content.Skipped{Location: r.Location, Reason: why, Err: err})
 	}
 	switch {

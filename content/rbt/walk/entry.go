@@ -3,14 +3,15 @@ package walk
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 
 	"github.com/uzpif-oi/uzpif-oi/content/fetch"
 	"github.com/uzpif-oi/uzpif-oi/content/rbt"
 )
 
-// maxMisses is how often in a row a root may fail below HTTP or git until it is
-// not asked any more.
+// maxMisses is how often in a row a root may fail below HTTP or git, or be one
+// that may not be asked, until it is not asked any more.
 const maxMisses = 5
 
 // A source is a root or mirror, with how it has done.
@@ -33,7 +34,7 @@ func (s *source) ask(question func() ([]byte, error)) ([]byte, error) {
 		return nil, fmt.Errorf("not asked any more: %w", s.last)
 	}
 	data, err := question()
-	if err != nil && passing(err) {
+	if err != nil && (passing(err) || errors.Is(err, fetch.ErrForbiddenAddress) || errors.Is(err, errHost)) {
 		s.misses, s.last = s.misses+1, err
 	} else {
 		s.misses = 0

@@ -3,6 +3,7 @@ package walk
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net/http"
 	"slices"
 
@@ -103,13 +104,15 @@ func webStatus(err error) int {
 }
 
 // passing reports whether the same request may well succeed a little later. Most
-// of what a server answers is tried again by the client itself.
+// of what a server answers is tried again by the client itself. What is wrong with
+// one path says nothing about the root.
 func passing(err error) bool {
 	var status *fetch.StatusError
-	permanent := []error{
+	var lfs *gitroot.LFSError
+	permanent := append([]error{
 		context.Canceled, fetch.ErrForbiddenAddress, fetch.ErrRedirect, fetch.ErrTooLarge, fetch.ErrCoding,
 		gitroot.ErrNoRef, gitroot.ErrAuth, gitroot.ErrHostKey, gitroot.ErrTooLarge, gitroot.ErrProtocol, gitroot.ErrNotFound,
-		errHost, errRedirected, errRobots,
-	}
-	return !errors.As(err, &status) && !slices.ContainsFunc(permanent, func(target error) bool { return errors.Is(err, target) })
+		errHost, errRedirected, fs.ErrNotExist, fs.ErrPermission,
+	}, absent...)
+	return !errors.As(err, &status) && !errors.As(err, &lfs) && !slices.ContainsFunc(permanent, func(target error) bool { return errors.Is(err, target) })
 }

@@ -2,19 +2,27 @@ package walk
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing/object"
 
+	"github.com/uzpif-oi/uzpif-oi/content/fetch"
 	"github.com/uzpif-oi/uzpif-oi/content/rbt"
+	"github.com/uzpif-oi/uzpif-oi/content/rbt/gitroot"
 )
 
 func TestARootThatLiesIsPassedOver(t *testing.T) {
@@ -187,6 +195,79 @@ func TestARootThatKeepsFailingIsNotAskedAnyMore(t *testing.T) {
 	// The transport sends again by itself what fails on a connection that has served before.
 	if n := len(asked) - maxMisses*tries; len(texts) != 2*maxMisses || texts[".burrow.json 9.md"] != "9.md" || n < 0 || n > maxMisses {
 		t.Errorf("%d entries, for which it was asked %d times", len(texts), len(asked))
+	}
+}
+
+// A refusal is a root that fails in one way.
+type refusal struct {
+	place
+	err   error
+	asked int
+}
+
+func (r *refusal) read(context.Context, rbt.Target, int64) ([]byte, error) {
+	r.asked++
+	return nil, r.err
+}
+
+func TestARootThatMayNotBeAskedIsLeftAlone(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want int
+	}{
+		{fmt.Errorf("x: %w", fetch.ErrForbiddenAddress), maxMisses}, {errHost, maxMisses}, {io.ErrUnexpectedEOF, maxMisses},
+		{&fetch.StatusError{Code: 404}, 100}, {&gitroot.LFSError{}, 100}, {gitroot.ErrOutside, 100}, {gitroot.ErrLoop, 100},
+		{gitroot.ErrSubmodule, 100}, {gitroot.ErrNotRegular, 100}, {fs.ErrNotExist, 100}, {fs.ErrPermission, 100},
+	} {
+		r := &refusal{err: tt.err}
+		s := source{place: r}
+		for range 100 {
+			if _, err := s.read(t.Context(), rbt.Target{}, 1); !errors.Is(err, tt.err) {
+				t.Errorf("%v became %v", tt.err, err)
+			}
+		}
+		if r.asked != tt.want {
+			t.Errorf("%v: it is asked %d times, want %d", tt.err, r.asked, tt.want)
+		}
+	}
+}
+
+// What is wrong with some files of a folder keeps nobody from the rest.
+func TestAFolderIsReadToItsEnd(t *testing.T) {
+	dir := t.TempDir()
+	var entries []rbt.Entry
+	for i := range 2 * maxMisses {
+		for _, kind := range []string{"missing", "out", "loop", "pipe"} {
+			name := fmt.Sprint(kind, i)
+			entries = append(entries, file(name, name, name))
+			at := filepath.Join(dir, name)
+			var err error
+			switch kind {
+			case "out":
+				err = os.Symlink("/etc/passwd", at)
+			case "loop":
+				err = os.Symlink(name, at)
+			case "pipe":
+				err = syscall.Mkfifo(at, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	writeFile(t, filepath.Join(dir, "last"), "last")
+	entries = append(entries, file("last", "last", "last"))
+	writeFile(t, filepath.Join(dir, ".burrow.json"), marshal(t, document([]rbt.Root{{HTTPS: &rbt.HTTPSRoot{Base: "https://burrow.test/"}}}, entries...)))
+	w := mustOpen(t, Config{Start: Start{Local: &Local{Dir: dir}}, Sleep: noSleep})
+	_, texts := all(t, w)
+	if texts[".burrow.json last"] != "last" {
+		t.Errorf("the last is %q", texts[".burrow.json last"])
+	}
+	for _, name := range []string{"missing0", "out0", "loop0", "pipe0"} {
+		_, err := newFolder(&Local{Dir: dir}).read(t.Context(), rbt.Target{Path: name}, 10)
+		if got := categoryOf(err, rbt.EntryNotFound); err == nil || got != rbt.EntryNotFound {
+			t.Errorf("%s is %q: %v", name, got, err)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/uzpif-oi/uzpif-oi/content/fetch"
@@ -332,9 +333,9 @@ func (t *traversal) urlOf(target rbt.Target) string {
 // maxWarnings is how many the report tells.
 const maxWarnings = 1000
 
-func (t *traversal) warn(format string, args ...any) {
-	if len(t.Report.Warnings) < maxWarnings {
-		t.Report.Warnings = append(t.Report.Warnings, fmt.Sprintf(format, args...))
+func (w *Walk) warn(format string, args ...any) {
+	if len(w.Report.Warnings) < maxWarnings {
+		w.Report.Warnings = append(w.Report.Warnings, fmt.Sprintf(format, args...))
 	}
 }
 
@@ -342,11 +343,9 @@ func (t *traversal) warn(format string, args ...any) {
 // is context for who reads the burrow, and never a command (13.2, 13.3.3).
 type Instruction struct{ Path, Text string }
 
-// maxInstruction is the greatest length of such a text, in octets.
-const maxInstruction = 64 << 10
-
 // Instructions reads the burrow's files for agents, and the licence that its
-// manifest names. What is not there, or cannot be read, is left out.
+// manifest names. What is not there, or cannot be read, is left out. Where one
+// says otherwise than the manifest, the report has a warning.
 func (w *Walk) Instructions(ctx context.Context) (all []Instruction, err error) {
 	names := rbt.InstructionFiles()
 	if license, err := rbt.LocalPath(w.Manifest.Repo.License); err == nil {
@@ -354,12 +353,13 @@ func (w *Walk) Instructions(ctx context.Context) (all []Instruction, err error) 
 	}
 	for _, name := range names {
 		for _, s := range w.roots {
-			data, err := s.read(ctx, rbt.Target{Path: name}, maxInstruction)
+			data, err := s.read(ctx, rbt.Target{Path: name}, rbt.MaxInstruction)
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
 			if err == nil {
 				all = append(all, Instruction{name, strings.ToValidUTF8(string(data), "\uFFFD")})
+				w.compare(name, string(data))
 			}
 			if err == nil || categoryOf(err, rbt.EntryNotFound) == rbt.EntryNotFound {
 				break
@@ -367,6 +367,16 @@ func (w *Walk) Instructions(ctx context.Context) (all []Instruction, err error) 
 		}
 	}
 	return all, nil
+}
+
+// compare holds a text for agents against the manifest.
+func (w *Walk) compare(name, text string) {
+	if !slices.Contains(rbt.InstructionFiles(), name) {
+		return
+	}
+	for _, line := range w.Manifest.Agents.Contradictions(name, text) {
+		w.warn("%s", line)
+	}
 }
 
 // Registry reads a registry: that at a URL, or the one to which the well-known
