@@ -67,7 +67,7 @@ func (f *feedRig) consumer(name envelope.Name, purposes ...string) *consumerTest
 		c.may(purposes...)
 	}
 	config := identity.ClientConfig(c.local.Certificate, c.trust, identity.Indexer, f.r.card.Identity, f.r.now)
-	c.conn = must[*grpc.ClientConn](t)(grpc.NewClient("passthrough:///"+f.addr, grpc.WithTransportCredentials(credentials.NewTLS(config))))
+	c.conn = must[*grpc.ClientConn](t)(grpc.NewClient("passthrough:///"+f.addr, grpc.WithTransportCredentials(credentials.NewTLS(config)), grpc.WithStaticStreamWindowSize(64<<10)))
 	t.Cleanup(func() { c.conn.Close() })
 	c.api = oiv1.NewFeedClient(c.conn)
 	return c
