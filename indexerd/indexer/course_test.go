@@ -35,6 +35,14 @@ type course struct {
 
 var courseURLs = append(urls(site+"a/", 3), urls(site+"b/", 3)...)
 
+// course begins one, under grants of one kind.
+func (r *rig) course(p *tester, drawn *rapid.T) *course {
+	kind := rapid.IntRange(0, 3).Draw(drawn, "scope")
+	c := &course{r: r, p: p, taken: make(map[string]int64), drawn: drawn, seq: 1, lists: kind == 0, feeds: kind == 1}
+	c.s = p.series("docs-1", site, c.draft)
+	return c
+}
+
 // now is the time by which the model decides: a clock that is set back gives nothing
 // back.
 func (c *course) now() time.Time { return time.Unix(max(c.r.clock.Load(), c.top), 0).UTC() }

@@ -97,9 +97,7 @@ func TestAFeedTellsWhatItsPurposeAllows(t *testing.T) {
 			r = newRig(t)
 		}
 		p := r.publisherFor(n)
-		kind := rapid.IntRange(0, 3).Draw(drawn, "scope")
-		c := &course{r: r, p: p, taken: make(map[string]int64), drawn: drawn, seq: 1, lists: kind == 0, feeds: kind == 1}
-		c.s = p.series("docs-1", site, c.draft)
+		c := r.course(p, drawn)
 		keepers := []*keeper{
 			r.keeper(envelope.Name(fmt.Sprintf("spiffe://search.example/a%d", n)), grants.SearchIndex, false),
 			r.keeper(envelope.Name(fmt.Sprintf("spiffe://search.example/b%d", n)), grants.RAGRetrieve, false),
