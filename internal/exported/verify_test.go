@@ -152,9 +152,9 @@ func FuzzSums(f *testing.F) {
 	})
 }
 
-// FuzzManifest: a manifest is refused, or it is what the indexer signed, octet by octet
+// FuzzExportManifest: a manifest is refused, or it is what the indexer signed, octet by octet
 // but for a line feed. Whatever the folder says besides, checking it ends.
-func FuzzManifest(f *testing.F) {
+func FuzzExportManifest(f *testing.F) {
 	m := newMaker(f)
 	m.export(1)
 	good, err := os.ReadFile(filepath.Join(m.dir, ManifestFile))
