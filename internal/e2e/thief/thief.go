@@ -1,7 +1,7 @@
 // Package thief reads what it can of an indexer's disk: it has a copy of the store and
 // some keys, knows how both are made, and tries every key on all that is sealed. It
 // shares none of the code that seals, so that the two can not be wrong in the same way.
-// TestAThiefFindsNothingThatWasDeleted lets it try.
+// TestAThiefOpensNoLargePageThatWasDeleted lets it try.
 package thief
 
 import (
