@@ -22,6 +22,10 @@ import (
 // put with its terms.
 const maxMessage = 1 << 20
 
+// window is how much may be on its way to the handler, in octets: a stop waits behind as
+// much of what was sent before it. It does not grow with the speed of the line.
+const window = 256 << 10
+
 // errProtocol is what the other side may not say.
 var errProtocol = errors.New("the indexer breaks the feed's rules")
 
@@ -42,7 +46,8 @@ func open(c Config) (*connection, error) {
 	c.MaxPayload, c.Silence = cmp.Or(c.MaxPayload, 128<<20), cmp.Or(c.Silence, 42*time.Second)
 	tls := identity.ClientConfig(local.Certificate, trust, identity.Indexer, name, time.Now)
 	conn, err := grpc.NewClient("passthrough:///"+c.Addr,
-		grpc.WithTransportCredentials(credentials.NewTLS(tls)), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+		grpc.WithTransportCredentials(credentials.NewTLS(tls)), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+		grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window))
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"net"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
@@ -266,6 +268,9 @@ type played struct {
 }
 
 func (p *played) Recv() (*oiv1.FeedItem, error) {
+	if len(p.all) == 0 {
+		return nil, io.EOF
+	}
 	m := p.all[0]
 	p.all = p.all[1:]
 	return m, nil
@@ -292,4 +297,47 @@ func (it *Item) hash() envelope.Hash {
 		return envelope.Hash{}
 	}
 	return it.URLHash
+}
+
+// FuzzStream: whatever messages come, each item that is taken is whole: a page under its
+// own URL's hash, with a payload of its digest, and no larger than is allowed.
+func FuzzStream(f *testing.F) {
+	pack := func(all ...*oiv1.FeedItem) (raw []byte) {
+		for _, m := range all {
+			b, err := proto.Marshal(m)
+			if err != nil {
+				f.Fatal(err)
+			}
+			raw = append(binary.BigEndian.AppendUint16(raw, uint16(len(b))), b...)
+		}
+		return raw
+	}
+	f.Add(pack(append(put(3, "some words"), head(3))...))
+	f.Add(pack(put(3, "some words")[1:]...))
+	f.Add(pack(head(3), head(4)))
+	f.Add([]byte{0, 3, 1})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var all []*oiv1.FeedItem
+		for len(raw) >= 2 {
+			n := min(int(binary.BigEndian.Uint16(raw)), len(raw)-2)
+			m := new(oiv1.FeedItem)
+			if proto.Unmarshal(raw[2:2+n], m) == nil {
+				all = append(all, m)
+			}
+			raw = raw[2+n:]
+		}
+		c := &connection{c: Config{MaxPayload: 1000, Silence: time.Minute}}
+		silent := time.NewTimer(time.Hour)
+		defer silent.Stop()
+		s := &played{all: all}
+		for {
+			it, err := c.next(s, silent)
+			if err != nil {
+				return
+			}
+			if it.Op == Put && (len(it.Page.Payload) > 1000 || sha256.Sum256(it.Page.Payload) != it.Page.Digest || sha256.Sum256([]byte(it.Page.URL)) != it.URLHash) {
+				t.Errorf("taken: %+v, %+v", it, it.Page)
+			}
+		}
+	})
 }

@@ -6,7 +6,7 @@ import "github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
 func (d *daemon) figures() (indexer.Figures, error) {
 	f, err := d.x.Figures()
 	if d.gateway != nil {
-		f.Gateway.Requests, f.Gateway.Limited, f.Gateway.Refused = d.gateway.Figures()
+		f.Gateway = d.gateway.Figures()
 	}
 	return f, err
 }
@@ -17,5 +17,7 @@ func gatewayMetrics() []metric {
 		counter(p+"requests_total", "Requests to the gateway.", func(f *indexer.Figures) uint64 { return f.Gateway.Requests }),
 		counter(p+"limited_total", "Requests answered 429.", func(f *indexer.Figures) uint64 { return f.Gateway.Limited }),
 		counter(p+"refusals_total", "Requests for what may not be handed out.", func(f *indexer.Figures) uint64 { return f.Gateway.Refused }),
+		counter(p+"cut_total", "Answers that were cut off where permission ended.", func(f *indexer.Figures) uint64 { return f.Gateway.Cut }),
+		counter(p+"crowded_total", "Connections closed at once, of a client that has too many.", func(f *indexer.Figures) uint64 { return f.Gateway.Crowded }),
 	}
 }

@@ -21,7 +21,11 @@ func (d *daemon) listenGateway(c config) error {
 		return fmt.Errorf("gateway: %w", err)
 	}
 	d.bound.Gateway = l.Addr().String()
-	l = netutil.LimitListener(l, maxGatewayConns)
+	d.gateway = gateway.New(gateway.Config{
+		Indexer: d.x, Purpose: grants.Purpose(c.GatewayPurpose), URL: c.GatewayURL, Rate: c.GatewayRate,
+		Proxied: c.GatewayCertificate == "", Log: d.log,
+	})
+	l = netutil.LimitListener(d.gateway.Listener(l), maxGatewayConns)
 	d.gatewayListener = l
 	if c.GatewayCertificate != "" {
 		t, err := gateway.TLS(gatewayFile(d.dir, c.GatewayCertificate), gatewayFile(d.dir, c.GatewayKey), d.log)
@@ -31,9 +35,5 @@ func (d *daemon) listenGateway(c config) error {
 		t.NextProtos = []string{"http/1.1"}
 		d.gatewayListener = tls.NewListener(l, t)
 	}
-	d.gateway = gateway.New(gateway.Config{
-		Indexer: d.x, Purpose: grants.Purpose(c.GatewayPurpose), URL: c.GatewayURL, Rate: c.GatewayRate,
-		Proxied: c.GatewayCertificate == "", Log: d.log,
-	})
 	return nil
 }

@@ -1,7 +1,7 @@
 // Package serve answers requests for one representation after the other, as RFC
 // 9110 asks: strong ETags, and If-None-Match before all else; no body where none
-// belongs; the same header for HEAD as for GET; gzip under one ETag with the plain
-// form; Content-Length throughout. The formats say what stands at a path, and
+// belongs; the same header for HEAD as for GET; gzip and zstd under one ETag with the
+// plain form; Content-Length throughout. The formats say what stands at a path, and
 // with which fields of their own.
 //
 // TestConditionsAreEvaluatedAsRFC9110Does and TestRangesFollowIfRange hold it
@@ -9,15 +9,10 @@
 package serve
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
-	"sync"
 	"time"
-
-	"github.com/klauspost/compress/gzip"
 )
 
 // A Representation is what stands at a path.
@@ -33,7 +28,7 @@ type Representation struct {
 
 // A Server keeps what requests can share. Its zero value is ready, and it may be
 // used by several goroutines.
-type Server struct{ compressors sync.Pool } // of *gzip.Writer
+type Server struct{ compressors compressors }
 
 // Refuse answers without a representation.
 func Refuse(w http.ResponseWriter, status int) {
@@ -56,17 +51,17 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, p *Representation
 		return
 	}
 	header.Set("Content-Type", p.Type)
-	if acceptsGzip(r.Header) {
-		// One ETag stands for both codings, so a range of one could be glued to
-		// the other: to who accepts gzip, no ranges are sent.
-		body, err := s.compressed(p)
+	if c := codings(r.Header); c.any() {
+		// One ETag stands for all codings, so a range of one could be glued to
+		// another: to who accepts one, no ranges are sent.
+		body, coding, err := s.compressors.of(p, c)
 		if err != nil {
 			clear(header) // takes back what promised a representation
 			Refuse(w, http.StatusInternalServerError)
 			return
 		}
 		if body != nil {
-			header.Set("Content-Encoding", "gzip")
+			header.Set("Content-Encoding", coding)
 			send(w, r, body)
 			return
 		}
@@ -104,56 +99,4 @@ func send(w http.ResponseWriter, r *http.Request, body io.ReadSeeker) {
 	if r.Method != http.MethodHead {
 		io.CopyN(w, body, size) // what fails here, the client sees
 	}
-}
-
-// worthIt bounds what is compressed while a request waits, in octets. Above,
-// compressing would take more memory than it is worth; below, more time.
-const worthItFrom, worthItTo = 256, 8 << 20
-
-// compressed returns the gzipped body, or nil if it is not worth it.
-func (s *Server) compressed(p *Representation) (io.ReadSeeker, error) {
-	if p.Gzip != nil {
-		return p.Gzip, nil
-	}
-	size, err := p.Content.Seek(0, io.SeekEnd)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := p.Content.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	if size < worthItFrom || size > worthItTo {
-		return nil, nil
-	}
-	var b bytes.Buffer
-	z, _ := s.compressors.Get().(*gzip.Writer)
-	if z == nil {
-		z = gzip.NewWriter(&b)
-	}
-	defer s.compressors.Put(z)
-	z.Reset(&b)
-	if _, err := io.Copy(z, p.Content); err != nil {
-		return nil, err
-	}
-	if err := z.Close(); err != nil {
-		return nil, err
-	}
-	return bytes.NewReader(b.Bytes()), nil
-}
-
-// acceptsGzip reads Accept-Encoding: gzip or *, unless its weight is zero.
-func acceptsGzip(h http.Header) bool {
-	accepted := map[string]bool{}
-	for part := range strings.SplitSeq(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
-		coding, parameters, _ := strings.Cut(part, ";")
-		weight := 1.0
-		if _, q, ok := strings.Cut(strings.ToLower(parameters), "q="); ok {
-			weight, _ = strconv.ParseFloat(strings.TrimSpace(q), 64) // what is no number is zero
-		}
-		accepted[strings.ToLower(strings.TrimSpace(coding))] = weight > 0
-	}
-	if ok, named := accepted["gzip"]; named {
-		return ok
-	}
-	return accepted["*"]
 }

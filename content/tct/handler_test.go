@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/content/tct"
 )
@@ -189,35 +191,56 @@ func TestHEADHasTheHeaderOfGET(t *testing.T) {
 
 func TestCodingsShareTheirETagAndVary(t *testing.T) {
 	h, _ := openSite(t, nil)
-	for _, path := range []string{"/long/llm.json", "/llm-sitemap.json"} {
+	for _, path := range []string{"/long/llm.json", "/llm-sitemap.json"} { // of the second gzip lies there ready
 		plain := bodyOf(t, ask(h, "GET", path))
 		etag := ask(h, "GET", path).Header.Get("Etag")
 		for _, tt := range []struct {
-			accept string
-			gzip   bool
-		}{{"gzip", true}, {"br, GZIP;q=0.5", true}, {"*", true}, {"gzip;q=0", false}, {"*, gzip;q=0.0", false}, {"br", false}, {"", false}, {"gzip;q=x", false}} {
+			accept, coding string
+		}{
+			{"gzip", "gzip"}, {"br, GZIP;q=0.5", "gzip"}, {"*", "gzip"}, {"gzip;q=0", ""}, {"*, gzip;q=0.0", ""}, {"br", ""}, {"", ""}, {"gzip;q=x", ""},
+			{"gzip, deflate, br, zstd", "either"}, {"ZSTD", "zstd"}, {"zstd;q=0.5, gzip;q=0.8", "gzip"}, {"zstd;q=0.8, gzip;q=0.5", "either"},
+			{"zstd;q=0, gzip", "gzip"}, {"zstd, gzip;q=0", "zstd"}, {"zstd;q=0, gzip;q=0, *", ""}, {"*, zstd;q=0.1", "gzip"},
+		} {
+			if tt.coding == "either" {
+				tt.coding = map[string]string{"/long/llm.json": "zstd", "/llm-sitemap.json": "gzip"}[path]
+			}
 			r := ask(h, "GET", path, "Accept-Encoding: "+tt.accept)
 			body := bodyOf(t, r)
 			if fmt.Sprint(len(body)) != r.Header.Get("Content-Length") || r.Header.Get("Etag") != etag || r.Header.Get("Vary") != "Accept-Encoding" {
 				t.Errorf("%s %q: %v over %d octets", path, tt.accept, r.Header, len(body))
 			}
-			if (r.Header.Get("Content-Encoding") == "gzip") != tt.gzip {
-				t.Errorf("%s %q: Content-Encoding %q", path, tt.accept, r.Header.Get("Content-Encoding"))
+			if got := r.Header.Get("Content-Encoding"); got != tt.coding {
+				t.Errorf("%s %q: Content-Encoding %q, want %q", path, tt.accept, got, tt.coding)
 			}
-			if tt.gzip {
-				z, err := gzip.NewReader(bytes.NewReader(body))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if body, err = io.ReadAll(z); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if !bytes.Equal(body, plain) {
+			if !bytes.Equal(decoded(t, tt.coding, body), plain) {
 				t.Errorf("%s %q: another body", path, tt.accept)
 			}
 		}
 	}
+}
+
+func decoded(t *testing.T, coding string, body []byte) []byte {
+	t.Helper()
+	var in io.Reader = bytes.NewReader(body)
+	var err error
+	switch coding {
+	case "gzip":
+		in, err = gzip.NewReader(in)
+	case "zstd":
+		var h zstd.Header
+		if err := h.Decode(body); err != nil || h.WindowSize > 8<<20 {
+			t.Errorf("a window of %d octets, %v", h.WindowSize, err) // RFC 9659
+		}
+		in, err = zstd.NewReader(in, zstd.WithDecoderConcurrency(1))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := io.ReadAll(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plain
 }
 
 // TestNothingHopByHopIsSent looks at the octets on the wire, and at what

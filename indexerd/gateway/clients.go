@@ -52,16 +52,22 @@ func (c *clients) take(client string) bool {
 	return ok
 }
 
-// clientOf names the client: an address, or the network of 64 bits that it is in. Of
-// what a proxy in front says, only its own word counts, which is the last.
+// clientOf names the client. Of what a proxy in front says, only its own word counts,
+// which is the last.
 func clientOf(r *http.Request, proxied bool) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		host = r.RemoteAddr
-	}
 	if said := r.Header.Values("X-Forwarded-For"); proxied && len(said) > 0 {
 		last := said[len(said)-1]
-		host = strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])
+		return network(strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:]))
+	}
+	return network(r.RemoteAddr)
+}
+
+// network is an address, with a port or without: itself, or the network of 64 bits that
+// it is in.
+func network(addr string) string {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		host = addr
 	}
 	a, err := netip.ParseAddr(host)
 	if err != nil {

@@ -37,13 +37,15 @@ type Config struct {
 type Gateway struct {
 	c        Config
 	clients  clients
+	crowd    crowd // requests that are being answered, by client
+	peers    crowd // connections, by address
 	editions editions
 
 	// namesMu guards names, the collections that a request has found.
 	namesMu sync.Mutex
 	names   map[string]name
 
-	requests, limited, refused atomic.Uint64
+	requests, limited, refused, crowded, cut atomic.Uint64
 }
 
 type name struct {
@@ -56,7 +58,7 @@ const maxNames = 4096
 
 // New makes a gateway.
 func New(c Config) *Gateway {
-	g := &Gateway{c: c, names: make(map[string]name)}
+	g := &Gateway{c: c, names: make(map[string]name), crowd: crowd{most: clientRequests}, peers: crowd{most: clientConnections}}
 	g.SetRate(c.Rate)
 	g.editions.building = make(chan struct{}, 1)
 	g.editions.all = make(map[string]*edition)
@@ -70,20 +72,32 @@ func (g *Gateway) SetRate(rate float64) {
 	g.clients.rate = rate
 }
 
-// Figures are what an operator watches: requests, and those of them that were
-// limited, or refused since there is nothing, or nothing that may be passed on.
-func (g *Gateway) Figures() (requests, limited, refused uint64) {
-	return g.requests.Load(), g.limited.Load(), g.refused.Load()
+// Figures are what an operator watches.
+type Figures struct {
+	Requests uint64
+	Limited  uint64 // answered 429
+	Refused  uint64 // for what is not there, or may not be passed on
+	Cut      uint64 // answers that were cut off where permission ended
+	Crowded  uint64 // connections closed at once, of a client that has too many
+}
+
+// Figures counts since the start.
+func (g *Gateway) Figures() Figures {
+	return Figures{g.requests.Load(), g.limited.Load(), g.refused.Load(), g.cut.Load(), g.crowded.Load()}
 }
 
 // ServeHTTP answers one request.
 func (g *Gateway) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	g.requests.Add(1)
 	w := &asking{ResponseWriter: to, g: g}
-	if !g.clients.take(clientOf(r, g.c.Proxied)) {
-		g.limited.Add(1)
-		w.Header().Set("Retry-After", "1")
-		serve.Refuse(w, http.StatusTooManyRequests)
+	client := clientOf(r, g.c.Proxied)
+	if !g.crowd.enter(client) {
+		g.limit(w)
+		return
+	}
+	defer g.crowd.leave(client)
+	if !g.clients.take(client) {
+		g.limit(w)
 		return
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -114,9 +128,15 @@ func (g *Gateway) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h := &tct.Handler{
-		Documents: telling{&folder{g, reading, o}, g}, Index: "/" + id + "/" + tct.SitemapFile, Policy: "/" + id + "/" + tct.PolicyFile, Clear: anyhow,
+		Documents: telling{&folder{g, reading, o, w}, g}, Index: "/" + id + "/" + tct.SitemapFile, Policy: "/" + id + "/" + tct.PolicyFile, Clear: anyhow,
 	}
 	h.ServeHTTP(w, r)
+}
+
+func (g *Gateway) limit(w http.ResponseWriter) {
+	g.limited.Add(1)
+	w.Header().Set("Retry-After", "1")
+	serve.Refuse(w, http.StatusTooManyRequests)
 }
 
 func anyhow(*http.Request) bool { return true }
@@ -206,9 +226,28 @@ func usage(o *indexer.Offer) string {
 // asking has caches ask before each use: consent may end at any time, and what the
 // formats let caches do without asking is for who owns the pages. A refusal is not to
 // be kept at all, and says nothing of what its terms would be.
+//
+// While a body goes out, permission is looked up again before each piece of it that is
+// written (at most 32 KiB). Where it has ended the answer is cut off, which its length
+// tells the client.
 type asking struct {
 	http.ResponseWriter
-	g *Gateway
+	g     *Gateway
+	watch *indexer.Watch // of what is being sent; nil: it holds nothing of any page
+}
+
+// Write writes one piece, if all of the body may still be read.
+func (a *asking) Write(b []byte) (int, error) {
+	if a.watch != nil {
+		if err := a.watch.Look(); err != nil {
+			a.g.cut.Add(1)
+			if !errors.Is(err, indexer.ErrEnding) {
+				a.g.c.Log.Error("gateway", "error", err)
+			}
+			panic(http.ErrAbortHandler)
+		}
+	}
+	return a.ResponseWriter.Write(b)
 }
 
 // WriteHeader replaces what the formats say.

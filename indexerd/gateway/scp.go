@@ -74,12 +74,13 @@ func (e *edition) expiry() time.Time {
 	return e.until
 }
 
-func (g *Gateway) serveSCP(w http.ResponseWriter, r *http.Request, reading *indexer.Reading, o *indexer.Offer, file string) {
+func (g *Gateway) serveSCP(w *asking, r *http.Request, reading *indexer.Reading, o *indexer.Offer, file string) {
 	e, err := g.edition(r.Context(), reading, o)
 	if err != nil {
 		g.fail(w, err)
 		return
 	}
+	w.watch = reading.Watch(o, e.moment, e.until)
 	switch file {
 	case e.sitemap.name:
 		scp.ServeSitemap(w, r, bytes.NewReader(e.sitemap.octets), e.sitemap.etag, e.made)

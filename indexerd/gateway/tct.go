@@ -64,6 +64,7 @@ type folder struct {
 	g *Gateway
 	r *indexer.Reading
 	o *indexer.Offer
+	w *asking
 }
 
 // Open opens a page, a sitemap or the policy descriptor.
@@ -90,6 +91,7 @@ func (d *folder) Open(ctx context.Context, path string) (*tct.Served, error) {
 	}
 	for _, s := range e.served {
 		if s.name == file {
+			d.w.watch = d.r.Watch(d.o, e.moment, e.until)
 			return &tct.Served{Kind: tct.Sitemap, Content: inMemory(s.octets), ETag: s.etag}, nil
 		}
 	}
@@ -104,6 +106,9 @@ func (d *folder) page(digits string) (*tct.Served, error) {
 	}
 	p, err := d.r.PageAt(d.o, [32]byte(h))
 	if err != nil {
+		return nil, err
+	}
+	if d.w.watch, err = d.r.WatchPage(d.o, p); err != nil {
 		return nil, err
 	}
 	if err := d.r.HandOut(d.o); err != nil { // durable before the page goes out

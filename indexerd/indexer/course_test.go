@@ -26,12 +26,22 @@ type course struct {
 	revs  []*grants.Revocation
 	ended bool  // nothing more is done by the publisher
 	lists bool  // grants name content by its digest
+	feeds bool  // grants name the pages of a signed feed
 	top   int64 // what the clock had shown before it was set back; 0: it was not
 	drawn *rapid.T
 	seq   uint64
+	fed   uint64 // feeds that were signed
 }
 
 var courseURLs = append(urls(site+"a/", 3), urls(site+"b/", 3)...)
+
+// course begins one, under grants of one kind.
+func (r *rig) course(p *tester, drawn *rapid.T) *course {
+	kind := rapid.IntRange(0, 3).Draw(drawn, "scope")
+	c := &course{r: r, p: p, taken: make(map[string]int64), drawn: drawn, seq: 1, lists: kind == 0, feeds: kind == 1}
+	c.s = p.series("docs-1", site, c.draft)
+	return c
+}
 
 // now is the time by which the model decides: a clock that is set back gives nothing
 // back.
@@ -81,9 +91,37 @@ func (c *course) draft(d *grants.Draft) {
 	if c.seq > 1 && rapid.IntRange(0, 3).Draw(c.drawn, "narrow") == 0 {
 		prefix = site + "a/"
 	}
-	if d.Scope = must[grants.Scope](c.r.t)(grants.PrefixScope(prefix)); c.lists {
+	switch {
+	case c.lists:
 		d.Scope = c.list(prefix)
+	case c.feeds:
+		d.Scope = must[grants.Scope](c.r.t)(grants.FeedScope(prefix))
+	default:
+		d.Scope = must[grants.Scope](c.r.t)(grants.PrefixScope(prefix))
 	}
+}
+
+// session announces the newest grant; with a feed, if it needs one, that is newer than
+// the one before, and lists what is held, what is to come, and some more.
+func (c *course) session(coming ...change) (*client, *grants.List) {
+	if !c.feeds {
+		return c.p.session(c.s), nil
+	}
+	listed := map[string]bool{site + "always": true}
+	for u := range c.s.pages {
+		listed[u] = true
+	}
+	for _, u := range courseURLs {
+		if rapid.Bool().Draw(c.drawn, "in the feed") {
+			listed[u] = true
+		}
+	}
+	for _, ch := range coming {
+		listed[ch.url] = true
+	}
+	c.fed++
+	l := listOf(slices.Collect(maps.Keys(listed))...)
+	return c.p.feedSession(c.s, c.s.feed(l, c.fed)), l
 }
 
 // fresh reports whether nothing keeps the newest grant from being announced.
@@ -151,8 +189,12 @@ func (c *course) push() {
 	if len(all) == 0 {
 		return
 	}
-	client := c.p.session(c.s)
-	client.push(c.s, all...)
+	client, listed := c.session(all...)
+	if listed == nil {
+		client.push(c.s, all...)
+	} else {
+		client.taken(c.s.parcel(all...).pathed(listed, byURL))
+	}
 	client.close()
 	c.bound = c.s.pair
 }
@@ -171,7 +213,7 @@ func (c *course) renew() {
 	}
 	c.seq++
 	c.s.pair = c.s.grant(c.seq, c.draft)
-	client := c.p.session(c.s)
+	client, _ := c.session()
 	defer client.close()
 	if c.bound.Grant == nil {
 		c.bound = grants.Pair{}

@@ -165,6 +165,41 @@ func TestDeletedPayloadCannotBeRead(t *testing.T) {
 	}
 }
 
+// TestNoDeletionIsAcknowledgedBeforeItsKeyIsGone ends the indexer behind each step, up to
+// the acknowledgement: whoever has that finds no key of what was deleted.
+func TestNoDeletionIsAcknowledgedBeforeItsKeyIsGone(t *testing.T) {
+	t.Parallel()
+	for _, partial := range []bool{false, true} {
+		acknowledged := false
+		for n := int64(0); !acknowledged; n++ {
+			r := newRigWith(t, stopBehind(n))
+			p := r.example()
+			s := p.series("docs-1", site, nil)
+			p.session(s).push(s, puts("words", site+"old/a", site+"new/a")...)
+			body := s.pair.Grant.Revoke(grants.DispositionDelete)
+			if partial {
+				body = s.pair.Grant.RevokeScope(must[grants.Scope](t)(grants.PrefixScope(site+"old/")), grants.DispositionDelete)
+			}
+			rev := p.revocation(body)
+			p.revoke(rev)
+			r.x.tend(t.Context())
+			_, pending, err := r.x.acknowledgements(rev.Object.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			acknowledged = pending == 0
+			_, err = os.Stat(filepath.Join(r.dir, "keys", "data", dataKeyName(p.local.Name(), s.name, 0)))
+			if acknowledged && !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("of a part: %t; acknowledged behind step %d, and its key is there: %v", partial, n, err)
+			}
+			if acknowledged && n < 3 {
+				t.Errorf("of a part: %t; acknowledged behind %d steps", partial, n)
+			}
+			r.close()
+		}
+	}
+}
+
 func TestPartialRevocationReachesItsPagesAlone(t *testing.T) {
 	t.Parallel()
 	for _, d := range []grants.Disposition{grants.DispositionStop, grants.DispositionDelete} {

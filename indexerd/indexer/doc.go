@@ -21,10 +21,12 @@
 //     TestRevocationThatCameFirstStopsTheGrant).
 //   - A deletion goes on where it was interrupted, and is acknowledged once, when
 //     nothing that is left opens what was stored (TestDeletionResumes,
-//     TestDeletedPayloadCannotBeRead).
+//     TestDeletedPayloadCannotBeRead, TestAThiefOpensNoLargePageThatWasDeleted).
 //   - A page goes out only while the grant under which it is held, and the
 //     newest one, hold it: gate.mayRead is the one way out
-//     (TestExpiryClosesAtItsSecondAndIsLoggedOnce, TestRebindNarrowsTheState).
+//     (TestExpiryClosesAtItsSecondAndIsLoggedOnce, TestRebindNarrowsTheState). A
+//     download that is under way when that ends goes no further
+//     (TestADownloadIsCutWherePermissionEnds).
 //   - Every read names a purpose that grant and policy allow at that moment, and
 //     comes with the terms that bind whoever is handed the page
 //     (TestAReadIsForOnePurposeAndComesWithItsTerms,
@@ -32,7 +34,7 @@
 //   - What a consumer is told is allowed for its purpose at that moment, and what it
 //     keeps by it is what is allowed (TestAFeedTellsWhatItsPurposeAllows). A revocation
 //     reaches every stream before anything else does
-//     (TestARevocationStopsFiftyStreamsWithinASecond).
+//     (TestARevocationStopsFiftyStreamsWithinASecond, TestFiftyStreamsStopAmidTheirPages).
 //   - Nobody reads a page from the second on at which its retention is over. Its
 //     payload goes then, and only behind that does the log say so
 //     (TestPagesGoAtTheEndOfTheirRetention, TestPurgeResumes).

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -33,6 +32,7 @@ import (
 var (
 	_ = indexer.AddExit("export as jsonl", exportExit("jsonl"))
 	_ = indexer.AddExit("export as scp", exportExit("scp"))
+	_ = indexer.AddExit("export as tct, rbt or arc", byTurns("tct", "rbt", "arc"))
 	_ = indexer.AddExit("gateway", (&gateways{all: make(map[*indexer.Indexer]*gateway.Gateway)}).exit)
 
 	exports atomic.Int64 // each is a second later than the one before
@@ -68,27 +68,39 @@ func exportExit(format string) indexer.Exit {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if format == "scp" {
-				told := make(map[string]bool)
-				files, _ := filepath.Glob(filepath.Join(dir, exported.DataFolder, c.ID, "*.scp.zst"))
-				for _, f := range files {
-					raw, err := os.ReadFile(f)
-					if err != nil {
-						t.Fatal(err)
-					}
-					for _, u := range linesOf(t, raw) {
-						told[u] = true
-						if !pages[indexer.ExitName(c.Publisher, u)] {
-							t.Errorf("%s holds %s, which may not be read", f, u)
-						}
-					}
+			if format == "jsonl" {
+				continue
+			}
+			told := dataOf(t, format, filepath.Join(dir, exported.DataFolder, c.ID))
+			for u := range told {
+				if !pages[indexer.ExitName(c.Publisher, u)] {
+					t.Errorf("as %s the data holds %s, which may not be read", format, u)
 				}
-				if len(told) != c.Pages {
-					t.Errorf("the collections hold %d pages, want %d", len(told), c.Pages)
-				}
+			}
+			if len(told) != c.Pages {
+				t.Errorf("as %s the data holds %d pages, want %d", format, len(told), c.Pages)
 			}
 		}
 		return pages, true
+	}
+}
+
+// byTurns exports for one of the three readers of a look at the exits, in one format: in
+// nine looks each has had its turn with each.
+func byTurns(formats ...string) indexer.Exit {
+	all := make([]indexer.Exit, len(formats))
+	for i, f := range formats {
+		all[i] = exportExit(f)
+	}
+	const readers = 3
+	asked := -1
+	return func(t testing.TB, x *indexer.Indexer, purpose grants.Purpose, thirdParty bool) (map[string]bool, bool) {
+		asked++
+		look := asked / readers
+		if (asked+look)%readers != 0 {
+			return nil, false
+		}
+		return all[look/readers%len(all)](t, x, purpose, thirdParty)
 	}
 }
 

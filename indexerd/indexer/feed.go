@@ -36,6 +36,8 @@ type FeedItem struct {
 	URLHash   envelope.Hash // of a put or delete
 	Reason    grants.Reason // of a delete, stop or reset
 	Time      envelope.Time // of a head
+
+	watch *Watch // of a put whose payload goes out in pieces: looked at before each
 }
 
 // A listener is who reads a feed.

@@ -84,11 +84,11 @@ func (k *keeper) read(limit int) {
 	}
 }
 
-// TestAFeedTellsWhatItsPurposeAllows plays random courses of grants for prefixes and for
-// listed content, renewals, narrowed scopes, pages, deletions, revocations of every
+// TestAFeedTellsWhatItsPurposeAllows plays random courses of grants for prefixes, for the
+// pages of signed feeds and for listed content, renewals, narrowed scopes, pages, deletions, revocations of every
 // disposition and time, which may be set back, to consumers that read now and then, and
-// are cut off anywhere. What exports and the gateway let out is held against the model
-// as well.
+// are cut off anywhere. What exports of every format and the gateway let out is held against
+// the model as well.
 func TestAFeedTellsWhatItsPurposeAllows(t *testing.T) {
 	var r *rig
 	n := 0
@@ -97,8 +97,7 @@ func TestAFeedTellsWhatItsPurposeAllows(t *testing.T) {
 			r = newRig(t)
 		}
 		p := r.publisherFor(n)
-		c := &course{r: r, p: p, taken: make(map[string]int64), drawn: drawn, seq: 1, lists: rapid.IntRange(0, 2).Draw(drawn, "lists") == 0}
-		c.s = p.series("docs-1", site, c.draft)
+		c := r.course(p, drawn)
 		keepers := []*keeper{
 			r.keeper(envelope.Name(fmt.Sprintf("spiffe://search.example/a%d", n)), grants.SearchIndex, false),
 			r.keeper(envelope.Name(fmt.Sprintf("spiffe://search.example/b%d", n)), grants.RAGRetrieve, false),

@@ -57,7 +57,13 @@ func (s *subscription) pageOnce(sid uint32, h []byte, behind feedPlace, only uin
 	if err := s.hand(sid, told.Number); err != nil {
 		return err
 	}
-	return s.tell(&FeedItem{Op: FeedPut, Page: p, Publisher: p.Publisher, Series: p.Series, URLHash: envelope.Hash(h), Cursor: s.x.feed.cursor(s.l, behind)})
+	it := &FeedItem{Op: FeedPut, Page: p, Publisher: p.Publisher, Series: p.Series, URLHash: envelope.Hash(h), Cursor: s.x.feed.cursor(s.l, behind)}
+	if len(p.Payload) > feedPiece {
+		if it.watch, err = s.r.watchPage(sid, p); err != nil {
+			return err
+		}
+	}
+	return s.tell(it)
 }
 
 // drop tells that a page is to be dropped. refused is why it may not be read; what

@@ -22,7 +22,7 @@ type Figures struct {
 	Trust        identity.TrustStatus
 	Feed         FeedFigures
 	// Gateway is filled in by the program that serves it.
-	Gateway struct{ Requests, Limited, Refused uint64 }
+	Gateway struct{ Requests, Limited, Refused, Cut, Crowded uint64 }
 }
 
 // Figures reads them all; it costs some microseconds, and waits for nobody.

@@ -38,10 +38,17 @@ func passedOn(d *grants.Draft) {
 func newMirrored(t testing.TB, change func(*grants.Draft), rate float64) *mirrored {
 	t.Helper()
 	m := &mirrored{Agreed: indexer.Agree(t, change), t: t}
-	m.g = gateway.New(gateway.Config{Indexer: m.X, Purpose: grants.SearchIndex, URL: mirror, Rate: rate, Log: slog.New(slog.DiscardHandler)})
-	m.s = httptest.NewServer(m.g)
-	t.Cleanup(m.s.Close)
+	m.serve(gateway.Config{Rate: rate})
 	return m
+}
+
+func (m *mirrored) serve(c gateway.Config) {
+	c.Indexer, c.Purpose, c.URL, c.Log = m.X, grants.SearchIndex, mirror, slog.New(slog.DiscardHandler)
+	m.g = gateway.New(c)
+	m.s = httptest.NewUnstartedServer(m.g)
+	m.s.Listener = m.g.Listener(m.s.Listener)
+	m.s.Start()
+	m.t.Cleanup(m.s.Close)
 }
 
 // Push brings pages, behind the first of which the collection has its name.
@@ -207,23 +214,39 @@ func conditions(etag, modified string, dated bool) []condition {
 	}
 }
 
-// compressed asks for gzip: the same representation under the same ETag.
+// compressed asks for gzip, and for zstd as well: the same representation under the same
+// ETag.
 func (m *mirrored) compressed(t *testing.T, path string, plain answer, want bool) {
 	t.Helper()
 	got := m.ask("GET", path, "Accept-Encoding: gzip")
-	if (got.field("Content-Encoding") == "gzip") != want || got.field("Etag") != plain.field("Etag") || got.field("Content-Length") != fmt.Sprint(len(got.body)) {
+	if want != (got.field("Content-Encoding") == "gzip") || got.field("Etag") != plain.field("Etag") || got.field("Content-Length") != fmt.Sprint(len(got.body)) {
 		t.Errorf("with gzip: %q over %d octets", got.lines, len(got.body))
+	}
+	both := m.ask("GET", path, "Accept-Encoding: gzip, deflate, br, zstd")
+	zstd := plain.field("Content-Encoding")
+	if want {
+		zstd = "zstd"
+	}
+	if both.field("Content-Encoding") != zstd || both.field("Etag") != plain.field("Etag") || both.field("Content-Length") != fmt.Sprint(len(both.body)) {
+		t.Errorf("with zstd: %q over %d octets", both.lines, len(both.body))
 	}
 	if !want {
 		return
 	}
-	z, err := gzip.NewReader(bytes.NewReader(got.body))
-	if err != nil {
-		t.Fatal(err)
+	if body, err := unpacked(both.body); err != nil || !bytes.Equal(body, plain.body) {
+		t.Errorf("with zstd: %q, %v", body, err)
 	}
-	if body, err := io.ReadAll(z); err != nil || !bytes.Equal(body, plain.body) {
+	if body, err := gunzipped(got.body); err != nil || !bytes.Equal(body, plain.body) {
 		t.Errorf("with gzip: %q, %v", body, err)
 	}
+}
+
+func gunzipped(packed []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
 }
 
 func murl(url string) string {
@@ -327,8 +350,8 @@ func TestNothingElseIsHandedOut(t *testing.T) {
 			t.Errorf("%s: %s, %q", method, a.status, a.lines)
 		}
 	}
-	if requests, _, refused := m.g.Figures(); refused == 0 || refused+5 != requests {
-		t.Errorf("%d of %d requests are counted as refused", refused, requests)
+	if f := m.g.Figures(); f.Refused == 0 || f.Refused+5 != f.Requests {
+		t.Errorf("%d of %d requests are counted as refused", f.Refused, f.Requests)
 	}
 }
 
@@ -346,7 +369,7 @@ func TestAClientThatAsksTooOftenIsToldToWait(t *testing.T) {
 	if statuses["200 OK"] < 5 || statuses["429 Too Many Requests"] < 1 || len(statuses) != 2 {
 		t.Errorf("eight requests, of which five may come at once: %v", statuses)
 	}
-	if _, limited, _ := m.g.Figures(); limited != uint64(statuses["429 Too Many Requests"]) {
-		t.Errorf("%d are counted", limited)
+	if f := m.g.Figures(); f.Limited != uint64(statuses["429 Too Many Requests"]) {
+		t.Errorf("%d are counted", f.Limited)
 	}
 }

@@ -1,6 +1,7 @@
 package indexer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -47,6 +48,7 @@ type placing struct {
 	x      *Indexer
 	who    reader
 	offers map[uint32]bool
+	only   []byte // the hash of the one page that counts; nil: all do
 	moment uint64 // up to which was looked
 	end    time.Time
 	put    func() error
@@ -58,7 +60,7 @@ type placing struct {
 // look looks at the changes behind the moment, and moves it on; one step looks at
 // maxLook at most. It reports whether it has seen all. ErrEnding is what it looks for.
 func (p *placing) look(r *Reading, oneStep bool) (whole bool, err error) {
-	if !p.x.latest().Before(p.end) {
+	if p.ended() {
 		return false, ErrEnding
 	}
 	for {
@@ -81,6 +83,9 @@ func (p *placing) look(r *Reading, oneStep bool) (whole bool, err error) {
 	}
 }
 
+// ended reports whether the first permission is over by the clock.
+func (p *placing) ended() bool { return !p.end.IsZero() && !p.x.latest().Before(p.end) }
+
 // judge is ErrEnding for a change that ends something.
 func (p *placing) judge(r *Reading, c feedChange) error {
 	if !p.offers[c.sid] {
@@ -88,6 +93,9 @@ func (p *placing) judge(r *Reading, c feedChange) error {
 	}
 	if c.h == nil {
 		return ErrEnding
+	}
+	if p.only != nil && !bytes.Equal(c.h, p.only) {
+		return nil
 	}
 	g, err := r.gate(c.sid)
 	if err != nil {

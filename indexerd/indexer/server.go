@@ -147,6 +147,8 @@ func toStatus(err error) error {
 		return status.Error(codes.Aborted, errFenced.Error())
 	case errors.Is(err, errShutdown):
 		return status.Error(codes.Unavailable, errShutdown.Error())
+	case errors.Is(err, ErrEnding):
+		return status.Error(codes.Aborted, ErrEnding.Error())
 	case errors.Is(err, errLapsed):
 		return status.Error(codes.PermissionDenied, errLapsed.Error())
 	case errors.Is(err, errRemoved):

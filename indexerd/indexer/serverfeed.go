@@ -211,6 +211,13 @@ func (o *feedStream) send(it *FeedItem) error {
 		return err
 	}
 	for len(rest) > 0 {
+		if it.watch != nil {
+			// What has ended can not be told within a payload: the stream ends, and who
+			// comes again is told.
+			if err := it.watch.Look(); err != nil {
+				return err
+			}
+		}
 		n := min(len(rest), feedPiece)
 		piece := &oiv1.FeedItem{Item: &oiv1.FeedItem_Piece{Piece: &oiv1.FeedPiece{Data: rest[:n]}}}
 		if rest = rest[n:]; len(rest) == 0 {

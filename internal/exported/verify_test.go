@@ -151,3 +151,26 @@ func FuzzSums(f *testing.F) {
 		}
 	})
 }
+
+// FuzzExportManifest: a manifest is refused, or it is what the indexer signed, octet by octet
+// but for a line feed. Whatever the folder says besides, checking it ends.
+func FuzzExportManifest(f *testing.F) {
+	m := newMaker(f)
+	m.export(1)
+	good, err := os.ReadFile(filepath.Join(m.dir, ManifestFile))
+	check(f, err)
+	f.Add(good)
+	f.Add(bytes.TrimSuffix(good, []byte("\n")))
+	f.Add(append(bytes.Clone(good), '\n'))
+	f.Add(bytes.Replace(good, []byte(`"count":2`), []byte(`"count":3`), 1))
+	f.Add([]byte("{}"))
+	cards := []*identity.Card{m.local.Card}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		check(t, os.WriteFile(filepath.Join(m.dir, ManifestFile), raw, 0o600))
+		r := Verify(m.dir, cards, noon)
+		same := bytes.Equal(bytes.TrimSuffix(raw, []byte("\n")), bytes.TrimSuffix(good, []byte("\n")))
+		if (r.Verdict == "signed") != same {
+			t.Errorf("%s: %q of %q", r.Verdict, r.Reasons, raw)
+		}
+	})
+}
