@@ -76,7 +76,7 @@ func run(ctx context.Context, dir string, c config, log *slog.Logger, level *slo
 	d := &daemon{dir: dir, p: p, d: publisher.NewDaemon(p, publisher.DaemonOptions{Rescan: c.Rescan}), log: log}
 	d.watch = newWatcher(d, c)
 	d.manager = &cli.Manager{Log: log, Turns: func() { _ = p.Ready() }}
-	d.reload = &cli.Reloader[config]{Log: log, Config: c, Live: settings().Live(), Manager: d.manager,
+	d.reload = &cli.Reloader[config]{Log: log, Config: c, Live: settings().Live(), Manager: d.manager, Written: d.reloaded,
 		Read: func() (config, error) {
 			next, err := loadConfig(dir)
 			next.Admin = c.Admin // the flag may have named it

@@ -110,6 +110,8 @@ func TestNoSecretOfAURLIsWritten(t *testing.T) {
 		"--scope=https://h.test/":                       "--scope=https://h.test/",
 		"http://%zz:secret@h/":                          "(a URL that cannot be read)",
 		"words of a reason = some":                      "words of a reason = some",
+		"trace_endpoint=https://u:secret@h.test":        "trace_endpoint=https://h.test (shortened)",
+		"https://h.test/a?b=https://u:secret@h.test":    "https://h.test/a (shortened)",
 	} {
 		if got := shown([]string{arg})[0]; got != want {
 			t.Errorf("%s: %q, want %q", arg, got, want)
@@ -231,5 +233,16 @@ func TestWhatRootWritesIsTheFoldersOwners(t *testing.T) {
 	}
 	if file.Uid != folder.Uid || file.Gid != folder.Gid {
 		t.Errorf("the file is %d:%d's, the folder %d:%d's", file.Uid, file.Gid, folder.Uid, folder.Gid)
+	}
+}
+
+func TestWhoCannotBeToldIsUnknown(t *testing.T) {
+	l := newLog(t)
+	if err := l.Do(Unknown(), "SIGHUP", nil, func(err error) { t.Error(err) }, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	all, err := Recent(l.Dir, 9)
+	if err != nil || len(all) != 2 || all[0].User != "unknown" || all[1].Action != "SIGHUP" {
+		t.Errorf("%v, %v", all, err)
 	}
 }

@@ -98,7 +98,7 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 	if err != nil {
 		return ctx
 	}
-	who := User{UID: -1}
+	who := Unknown()
 	err = raw.Control(func(fd uintptr) {
 		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
 			who = User{UID: int(cred.Uid), PID: int(cred.Pid)}
@@ -117,7 +117,7 @@ func (q *Requests) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	who, ok := r.Context().Value(peerKey{}).(User)
 	if !ok {
-		who = User{UID: -1}
+		who = Unknown()
 	}
 	answered := &answer{ResponseWriter: w}
 	err := q.log.Do(who, r.Method+" "+r.URL.Path, nil, q.warn, func() error {
