@@ -35,6 +35,9 @@ func buildPrograms(t testing.TB) string {
 	}
 	cmd := exec.Command("go", append(args, "./publisherd", "./indexerd", "./auditor", "./internal/e2e/liar")...)
 	cmd.Dir = root
+	if !raceEnabled {
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as they are distributed
+	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
