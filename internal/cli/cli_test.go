@@ -37,7 +37,7 @@ func TestAnErrorIsOneSentenceOnStandardError(t *testing.T) {
 		return With(Failed, errors.New("two\n  lines"))
 	}}
 	var b strings.Builder
-	if code := Run(root, nil, &b); code != int(Failed) || b.String() != "prog: two lines\n" {
+	if code := Run(root, nil, &b); code != int(Failed) || b.String() != "prog: two; lines\n" {
 		t.Errorf("Run = %d, %q", code, b.String())
 	}
 	b.Reset()
