@@ -18,7 +18,7 @@ const deadPeer = 45 * time.Second
 
 // TestAnIndexerThatStandsStillIsGivenUp: its process is stopped, so that the system
 // still acknowledges what is sent to it, and the publisher, which has nothing to send,
-// finds it out. When the indexer goes on, there is a session again.
+// finds it out. When the indexer goes on, a push finds it again.
 func TestAnIndexerThatStandsStillIsGivenUp(t *testing.T) {
 	t.Parallel()
 	p := newPrograms(t, 1)
@@ -56,7 +56,8 @@ func TestAnIndexerThatStandsStillIsGivenUp(t *testing.T) {
 	if took > deadPeer {
 		t.Errorf("it took more than %s", deadPeer)
 	}
-	said(`"msg":"session open"`, 2, 2*time.Minute)
+	p.pushAll()
+	said(`"msg":"session open"`, 2, time.Minute)
 	pair.Check(t, publisherd.Process.Signal(syscall.SIGTERM))
 	pair.Check(t, publisherd.Wait())
 }
