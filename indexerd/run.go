@@ -17,6 +17,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/indexerd/gateway"
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
+	"github.com/uzpif-oi/uzpif-oi/internal/audit"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/monitor"
@@ -211,7 +212,7 @@ func (d *daemon) serve(ctx context.Context) error {
 		cli.ServeHTTP(group, ctx, d.gatewayListener, d.gateway, read, write, d.log)
 	}
 	cli.ServeHTTP(group, ctx, d.admin, d.monitor(d.reload.Config), read, write, d.log)
-	cli.ServeHTTP(group, ctx, d.control, d.audited(d.commands()), read, write, d.log)
+	cli.ServeHTTP(group, ctx, audit.Listener(d.control), d.audited(d.commands()), read, write, d.log)
 	if d.admin != nil {
 		group.Go(func() error { return monitor.Sample(ctx, d.watch.look) })
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/uzpif-oi/uzpif-oi/internal/audit"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/monitor"
@@ -152,7 +153,7 @@ func (d *daemon) serve(ctx context.Context) error {
 	// while its handler works.
 	const read, write = 30 * time.Second, time.Minute
 	cli.ServeHTTP(group, drained, d.admin, d.monitor(d.reload.Config), read, write, d.log)
-	cli.ServeHTTP(group, drained, d.control, d.audited(d.commands()), 0, 0, d.log)
+	cli.ServeHTTP(group, drained, audit.Listener(d.control), d.audited(d.commands()), 0, 0, d.log)
 	if d.admin != nil {
 		group.Go(func() error { return monitor.Sample(ctx, d.watch.look) })
 	}
