@@ -37,8 +37,18 @@ const sessionService = "uzpif.oi.v1.OutboundIndexing"
 
 // audited has what the commands change through the socket written down.
 func (d *daemon) audited(h http.Handler) http.Handler {
-	l := &audit.Log{Dir: d.dir, Program: "indexerd", Now: time.Now}
-	return l.Requests(h, func(err error) { d.log.Error("audit", "error", err) })
+	return d.auditLog().Requests(h, d.unwritten)
+}
+
+func (d *daemon) auditLog() *audit.Log {
+	return &audit.Log{Dir: d.dir, Program: "indexerd", Now: time.Now}
+}
+
+func (d *daemon) unwritten(err error) { d.log.Error("audit", "error", err) }
+
+// reloaded has a reload written down. A signal does not say who sent it.
+func (d *daemon) reloaded(changes []string, reload func() error) error {
+	return d.auditLog().Do(audit.Unknown(), "SIGHUP", changes, d.unwritten, reload)
 }
 
 // liveAgreements counts the agreements that are in force.

@@ -89,10 +89,11 @@ func writeConfig(dir string, said map[string]string) error {
 
 func loadConfig(dir string) (config, error) {
 	var c config
-	if err := cli.ReadConfig(dir, configFile, "indexerd", settings().Defaults(), &c); err != nil {
-		return config{}, err
+	err := cli.ReadConfig(dir, configFile, "indexerd", settings().Defaults(), &c)
+	if c == (config{}) { // there is no file, or it cannot be read
+		return c, err
 	}
-	return c, c.check()
+	return c, cli.With(cli.Config, errors.Join(err, c.check()))
 }
 
 // check finds everything that is wrong with the values, each with its key.

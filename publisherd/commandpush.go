@@ -37,6 +37,7 @@ func newPush(a *app) *cobra.Command {
 				values.Set("mass-delete", "")
 			}
 			progress := cli.NewProgress(cmd.ErrOrStderr())
+			a.log = progress
 			ctx := cmd.Context()
 			if !a.json {
 				ctx = publisher.WithProgress(ctx, func(p publisher.Progress) { progress.Show(stepOf(p)) })

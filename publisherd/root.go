@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io"
 	"net"
 	"os"
 
@@ -22,6 +23,7 @@ import (
 type app struct {
 	dir  string
 	json bool
+	log  io.Writer // where a command that opens the store logs; nil: standard error
 }
 
 func newRoot() *cobra.Command {
@@ -51,7 +53,11 @@ func (a *app) open() (*publisher.Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return publisher.Open(c.publisher(a.dir, cli.NewLogger(os.Stderr, c.level)))
+	w := a.log
+	if w == nil {
+		w = os.Stderr
+	}
+	return publisher.Open(c.publisher(a.dir, cli.NewLogger(w, c.level)))
 }
 
 // exitCode is where errors meet exit codes.

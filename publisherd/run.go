@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/uzpif-oi/uzpif-oi/internal/audit"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/monitor"
@@ -76,7 +77,7 @@ func run(ctx context.Context, dir string, c config, log *slog.Logger, level *slo
 	d := &daemon{dir: dir, p: p, d: publisher.NewDaemon(p, publisher.DaemonOptions{Rescan: c.Rescan}), log: log}
 	d.watch = newWatcher(d, c)
 	d.manager = &cli.Manager{Log: log, Turns: func() { _ = p.Ready() }}
-	d.reload = &cli.Reloader[config]{Log: log, Config: c, Live: settings().Live(), Manager: d.manager,
+	d.reload = &cli.Reloader[config]{Log: log, Config: c, Live: settings().Live(), Manager: d.manager, Written: d.reloaded,
 		Read: func() (config, error) {
 			next, err := loadConfig(dir)
 			next.Admin = c.Admin // the flag may have named it
@@ -152,7 +153,7 @@ func (d *daemon) serve(ctx context.Context) error {
 	// while its handler works.
 	const read, write = 30 * time.Second, time.Minute
 	cli.ServeHTTP(group, drained, d.admin, d.monitor(d.reload.Config), read, write, d.log)
-	cli.ServeHTTP(group, drained, d.control, d.audited(d.commands()), 0, 0, d.log)
+	cli.ServeHTTP(group, drained, audit.Listener(d.control), d.audited(d.commands()), 0, 0, d.log)
 	if d.admin != nil {
 		group.Go(func() error { return monitor.Sample(ctx, d.watch.look) })
 	}

@@ -27,16 +27,16 @@ func TestEachSettingIsDocumented(t *testing.T) {
 // TestAllThatIsWrongIsTold has one file with several faults.
 func TestAllThatIsWrongIsTold(t *testing.T) {
 	dir := t.TempDir()
-	text := "log_level: loud\nadmin: somewhere\ndisk_stall: 0s\ntls_key: a\nballast_mib: -1\n"
+	text := "log_level: loud\nadmin: somewhere\ndisk_stall: 0s\ntls_key: a\nballast_mib: -1\nno_such_key: 1\ntrace_ratio: much\n"
 	if err := os.WriteFile(filepath.Join(dir, configFile), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	_, err := loadConfig(dir)
 	faults := cli.Faults(err)
-	if len(faults) != 5 || cli.CodeOf(err) != cli.Config {
-		t.Errorf("%d faults, want 5: %v", len(faults), err)
+	if len(faults) != 7 || cli.CodeOf(err) != cli.Config {
+		t.Errorf("%d faults, want 7: %v", len(faults), err)
 	}
-	for _, key := range []string{"log_level", "admin", "disk_stall", "tls_key", "ballast_mib"} {
+	for _, key := range []string{"log_level", "admin", "disk_stall", "tls_key", "ballast_mib", "no_such_key", "trace_ratio"} {
 		if !strings.Contains(err.Error(), key) {
 			t.Errorf("%s is not told of", key)
 		}

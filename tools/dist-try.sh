@@ -25,6 +25,7 @@ for p in indexerd publisherd auditor; do
 	dpkg --verify "$p"
 done
 for p in indexerd publisherd; do
+	test -s /usr/share/doc/$p/examples/alerts.yaml || { say "$p lacks its alerts"; exit 1; }
 	test "$(stat -c '%U %a' /var/lib/$p)" = "$p 700" || { say "/var/lib/$p is not its own"; exit 1; }
 	systemd-analyze verify --man=no /usr/lib/systemd/system/$p.service
 	systemd-analyze security --offline=true --threshold=15 --no-pager /usr/lib/systemd/system/$p.service | tail -1

@@ -35,7 +35,7 @@ for arch in ${ARCHS:-amd64 arm64}; do
 	cp -r "$host/man" "$host/completions" "$stage/"
 	mkdir -p "$stage/systemd"
 	cp deploy/systemd/*.service "$stage/systemd/"
-	cp LICENSE README.md NEWS.md "$stage/"
+	cp LICENSE README.md NEWS.md deploy/alerts.yaml "$stage/"
 	for p in "${programs[@]}"; do
 		ARCH=$arch STAGE=$stage "$(GOFLAGS='' GOWORK=off go -C tools/dist tool -n nfpm)" package --packager deb --config "deploy/debian/$p.yaml" --target "$out/"
 	done

@@ -83,7 +83,7 @@ func (c *faultRun) play(x *Indexer) error {
 	c.r.x, c.s.p.r = x, c.r
 	defer func() { c.r.x = nil }()
 	ses := &session{x: x, peer: must2(x.trust.Lookup(c.s.p.local.Name())), live: make(map[string]*held)}
-	ses.self = &member{name: c.s.p.local.Name(), end: func(error) {}, finish: func(error) {}, awake: make(chan struct{}, 1)}
+	ses.self = &member{name: c.s.p.local.Name(), end: func(error) {}, finish: func(error) {}, look: func() {}}
 	if err := x.sessions.join(ses.self); err != nil {
 		return err
 	}

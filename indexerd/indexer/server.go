@@ -32,8 +32,11 @@ const (
 	// readBuffer is that of a connection. TLS holds a record of its own, so that a
 	// larger one saves no call of the system.
 	readBuffer = 4 << 10
-	heartbeat  = 20 * time.Second
-	silence    = 42 * time.Second
+	// writeBuffer is what one call of the system takes. A connection has one only
+	// while it writes.
+	writeBuffer = 32 << 10
+	heartbeat   = 20 * time.Second
+	silence     = 42 * time.Second
 )
 
 // TLS is the configuration of the session endpoint: TLS 1.3 both ways, each
@@ -76,6 +79,8 @@ func (x *Indexer) NewServer(more ...grpc.ServerOption) *grpc.Server {
 		grpc.StaticStreamWindowSize(window),
 		grpc.StaticConnWindowSize(window),
 		grpc.ReadBufferSize(readBuffer),
+		grpc.WriteBufferSize(writeBuffer),
+		grpc.SharedWriteBuffer(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: heartbeat, Timeout: 10 * time.Second, MaxConnectionIdle: x.times.idle}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}, more...)...)

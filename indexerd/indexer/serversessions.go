@@ -37,7 +37,7 @@ type member struct {
 	send        func(*oiv1.IndexerFrame)   // urgent; does not block for long
 	ask         func()                     // has it look at what is wanted; does not block
 	underWay    func(series string) uint64 // pages that it asked for and that are not answered
-	awake       chan struct{}              // asks for a look at what is in force; at most one waits
+	look        func()                     // has it look at what is in force; does not block
 	ready       atomic.Bool                // past the announcement: may be told what it did not ask
 	serving     atomic.Bool                // a frame is being served
 }
@@ -83,12 +83,7 @@ func (r *registry) wakeAll() {
 	}
 }
 
-func (m *member) wake() {
-	select {
-	case m.awake <- struct{}{}:
-	default:
-	}
-}
+func (m *member) wake() { m.look() }
 
 // comeBackLater asks the publisher to begin a new session after a while, so that
 // not all of so many do at once, and ends this one behind the frame that it is serving.

@@ -75,6 +75,16 @@ func (a *asker) came(series string, id uint64, urls []string) {
 	}
 }
 
+// asksForContent reports whether a grant of the session lets the indexer ask.
+func (s *session) asksForContent() bool {
+	for _, h := range s.live {
+		if h.pair.Grant.Body.Mode.Asks() {
+			return true
+		}
+	}
+	return false
+}
+
 // ask asks for what is wanted until ctx ends, or the session is to end.
 func (s *session) ask(ctx context.Context) {
 	defer s.forget()

@@ -35,7 +35,7 @@ const exporterLabel = "EXPORTER-uzpif-oi-announce-v1"
 
 // queueIn is how many frames wait to be served. Of an honest publisher no more
 // chunks are under way than that (credits are for whole chunks of it), so that
-// dispatch goes on to what is behind them.
+// reading goes on to what is behind them.
 const queueIn = 24
 
 // Times of a session.
@@ -65,15 +65,13 @@ type session struct {
 	live  map[string]*held
 
 	// until is when certificate, key or card end, and judged the version of the
-	// trust by which that was found. Both are owned by watch.
+	// trust by which that was found. Both are owned by the lookout.
 	until  time.Time
 	judged uint64
 
-	turn     context.Context           // ends between two frames, see member.finish
-	in       chan *oiv1.PublisherFrame // what follows the announcement, without revocations
-	inErr    error                     // why in was closed; set before
-	withdrew atomic.Bool               // the session brought a revocation
-	probes   int                       // that came; owned by run
+	turn     context.Context // ends between two frames, see member.finish
+	withdrew atomic.Bool     // the session brought a revocation
+	probes   int             // that came; owned by run
 	asks     *asker
 	credit   *credit
 	strays   bool // chunks of a batch that is answered already may come; owned by run
@@ -144,6 +142,9 @@ func (s *service) Session(stream grpc.BidiStreamingServer[oiv1.PublisherFrame, o
 	if err := s.x.call(ctx, ses.peer.Card.Identity); err != nil {
 		return toStatus(err)
 	}
+	look := ses.watch()
+	defer look.stop()
+	ses.self.look = look.wake
 	if err := s.x.sessions.join(ses.self); err != nil {
 		return toStatus(err)
 	}
@@ -154,7 +155,7 @@ func (s *service) Session(stream grpc.BidiStreamingServer[oiv1.PublisherFrame, o
 		defer close(done)
 		ses.link.Write(ctx)
 	})
-	err = ses.run(ctx)
+	err = ses.run(ctx, look)
 	ses.link.Close()
 	written(done)
 	s.x.log.Info("session ended", "publisher", ses.peer.Card.Identity, "error", err)
@@ -181,8 +182,8 @@ func (x *Indexer) accept(ctx context.Context, stream grpc.BidiStreamingServer[oi
 	if !takeConnection(ctx) {
 		return nil, status.Error(codes.FailedPrecondition, "there is one session on a connection")
 	}
-	s := &session{x: x, peer: who, info: info, until: until, credit: credit, live: make(map[string]*held), in: make(chan *oiv1.PublisherFrame, queueIn), asks: newAsker()}
-	s.self = &member{name: who.Card.Identity, end: cancel, awake: make(chan struct{}, 1)}
+	s := &session{x: x, peer: who, info: info, until: until, credit: credit, live: make(map[string]*held), asks: newAsker()}
+	s.self = &member{name: who.Card.Identity, end: cancel}
 	s.self.ask, s.self.underWay = s.asks.nudge, s.asks.underWay
 	s.turn, s.self.finish = context.WithCancelCause(ctx)
 	s.self.send = func(f *oiv1.IndexerFrame) {
@@ -200,14 +201,16 @@ func (x *Indexer) accept(ctx context.Context, stream grpc.BidiStreamingServer[oi
 		},
 		IsBeat:    func(f *oiv1.PublisherFrame) bool { return f.GetHeartbeat() != nil },
 		Admit:     credit.admit,
-		Heartbeat: heartbeat, Silence: silence,
+		Divert:    func(f *oiv1.PublisherFrame) (bool, error) { return s.overtake(ctx, f) },
+		Heartbeat: heartbeat, Silence: silence, Queue: queueIn,
 	})
 	return s, nil
 }
 
 // run is the life of a session. A refusal is told to the peer as a Fault.
-func (s *session) run(ctx context.Context) error {
+func (s *session) run(ctx context.Context, look *lookout) error {
 	err := s.serve(ctx)
+	look.stop()
 	s.x.pulse.ends.Add(endOf(cmp.Or(context.Cause(ctx), err)))
 	if r, ok := asRefusal(err); ok {
 		s.x.log.Warn("session refused", "publisher", s.peer.Card.Identity, "reason", string(r.reason), "detail", r.detail)
@@ -228,9 +231,6 @@ func (s *session) run(ctx context.Context) error {
 }
 
 func (s *session) serve(ctx context.Context) error {
-	served := make(chan struct{})
-	defer close(served)
-	s.x.readers.Go(func() { s.watch(served) })
 	hello, err := s.first(s.turn)
 	if err != nil {
 		return err
@@ -246,8 +246,9 @@ func (s *session) serve(ctx context.Context) error {
 	}
 	s.self.ready.Store(true)
 	s.x.pulse.begun.Add(1)
-	s.x.readers.Go(func() { s.dispatch(ctx) })
-	s.x.readers.Go(func() { s.ask(ctx) })
+	if s.asksForContent() {
+		s.x.readers.Go(func() { s.ask(ctx) })
+	}
 	for {
 		f, err := s.next(s.turn)
 		if err != nil {
@@ -281,58 +282,35 @@ func (s *session) first(ctx context.Context) (*oiv1.PublisherFrame, error) {
 	return s.link.Recv(ctx)
 }
 
-// dispatch serves revocations as they come, and hands on everything else: a
-// batch that is being worked on does not hold them up.
-func (s *session) dispatch(ctx context.Context) {
-	defer close(s.in)
-	for {
-		f, err := s.link.Recv(ctx)
-		if err == nil && f.GetRevocation() != nil {
-			if err = s.revocation(ctx, f.GetRevocation()); err == nil {
-				continue
-			}
-		}
-		if err != nil {
-			s.inErr = err
-			return
-		}
-		select {
-		case s.in <- f:
-		case <-ctx.Done():
-			s.inErr = context.Cause(ctx)
-			return
-		}
+// overtake serves a revocation as it comes, in the reading goroutine: a batch that
+// is being worked on does not hold it up. It leaves everything else to the queue.
+func (s *session) overtake(ctx context.Context, f *oiv1.PublisherFrame) (taken bool, err error) {
+	if f.GetRevocation() == nil || !s.self.ready.Load() {
+		return false, nil
 	}
+	return true, s.revocation(ctx, f.GetRevocation())
 }
 
-// next receives the next frame behind the announcement.
+// next receives the next frame behind the announcement, unless ctx has ended.
 func (s *session) next(ctx context.Context) (*oiv1.PublisherFrame, error) {
-	select {
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	default:
-	}
-	select {
-	case f, ok := <-s.in:
-		if !ok {
-			return nil, s.inErr
-		}
-		return f, nil
-	case <-ctx.Done():
+	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+	return s.link.Recv(ctx)
 }
 
 // handle serves one frame of the running session.
 func (s *session) handle(ctx context.Context, f *oiv1.PublisherFrame) error {
 	s.self.serving.Store(true)
 	defer s.self.serving.Store(false)
-	if f.GetBatch() == nil && f.GetChunk() == nil {
+	if f.GetBatch() == nil && f.GetChunk() == nil && f.GetRevocation() == nil {
 		if err := rest(ctx, s.x.pace(s.peer.Card.Identity).frames.Reserve().Delay()); err != nil {
 			return err
 		}
 	}
 	switch {
+	case f.GetRevocation() != nil: // right behind the announcement, before that was answered
+		return s.revocation(ctx, f.GetRevocation())
 	case f.GetBatch() != nil:
 		s.strays = false
 		return s.batch(ctx, f.GetBatch())
@@ -357,7 +335,7 @@ func (s *session) handle(ctx context.Context, f *oiv1.PublisherFrame) error {
 	return refuse(grants.ErrMalformed, "a frame that has no place here")
 }
 
-// recv is next, of a peer that is to go on within limit.
+// recv is the next frame, of a peer that is to go on within limit.
 func (s *session) recv(ctx context.Context, limit time.Duration) (*oiv1.PublisherFrame, error) {
 	ctx, cancel := limited(ctx, limit)
 	defer cancel()

@@ -1,63 +1,103 @@
 package indexer
 
 import (
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 )
 
-// watch ends the session when its publisher is not trusted any more, at once;
+// A lookout ends its session when the publisher is not trusted any more, at once;
 // when its certificate ends, behind what is being served; and likewise when none
 // of its grants is in force; and when it takes nothing that it is sent. It looks
-// every two seconds, and whenever it is woken. Before the announcement there are no grants to look at.
-func (s *session) watch(done <-chan struct{}) {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	finishing, ending := false, false
-	for {
-		woken := false
-		select {
-		case <-done:
-			return
-		case <-tick.C:
-		case <-s.self.awake:
-			woken = true
-		}
-		if s.link.Stuck() > s.x.times.stuck {
-			s.self.end(errStuck)
-			return
-		}
-		now := s.x.cfg.Now()
-		switch ended, err := s.standing(now); {
-		case err != nil:
-			s.x.log.Info("session without trust", "publisher", s.peer.Card.Identity, "error", err)
-			s.self.end(errRemoved)
-			return
-		case ended && ending && !woken:
-			s.self.end(errLapsed)
-			return
-		case ended:
-			if !ending {
-				s.x.readers.Go(func() { s.self.comeBackLater(errLapsed, 1) })
-			}
-			ending = true
-		case !s.self.ready.Load(), s.mayStay(now):
-			finishing = false
-		case finishing && !woken:
-			s.self.end(errLapsed)
-			return
-		default:
-			// What is being served is refused when it comes to its commit; the
-			// session ends behind that, or at the next look.
-			s.self.finish(errLapsed)
-			finishing = true
-		}
+// every two seconds, and whenever it is woken. Before the announcement there are
+// no grants to look at. Between two looks it is a timer and no goroutine, since
+// nearly all sessions have nothing else to do.
+type lookout struct {
+	s     *session
+	woken atomic.Bool
+
+	// lookingMu guards the rest; it is held for one look.
+	lookingMu         sync.Mutex
+	timer             *time.Timer
+	over              bool // no more looks
+	finishing, ending bool
+}
+
+// watch begins to look.
+func (s *session) watch() *lookout {
+	l := &lookout{s: s}
+	l.lookingMu.Lock()
+	defer l.lookingMu.Unlock()
+	l.timer = time.AfterFunc(watchEvery, l.look)
+	return l
+}
+
+// wake has it look now. It does not wait for that, unless for a look under way.
+func (l *lookout) wake() {
+	l.woken.Store(true)
+	l.timer.Reset(0)
+}
+
+// stop ends the looking; on return no look is under way.
+func (l *lookout) stop() {
+	l.lookingMu.Lock()
+	defer l.lookingMu.Unlock()
+	l.over = true
+	l.timer.Stop()
+}
+
+// look is called by the timer.
+func (l *lookout) look() {
+	l.lookingMu.Lock()
+	defer l.lookingMu.Unlock()
+	if l.over {
+		return
+	}
+	if l.over = !l.goesOn(l.woken.Swap(false)); !l.over {
+		l.timer.Reset(watchEvery)
 	}
 }
 
+// goesOn looks once, and reports whether there is more to look at.
+func (l *lookout) goesOn(woken bool) bool {
+	s := l.s
+	if s.link.Stuck() > s.x.times.stuck {
+		s.self.end(errStuck)
+		return false
+	}
+	now := s.x.cfg.Now()
+	switch ended, err := s.standing(now); {
+	case err != nil:
+		s.x.log.Info("session without trust", "publisher", s.peer.Card.Identity, "error", err)
+		s.self.end(errRemoved)
+		return false
+	case ended && l.ending && !woken:
+		s.self.end(errLapsed)
+		return false
+	case ended:
+		if !l.ending {
+			s.x.readers.Go(func() { s.self.comeBackLater(errLapsed, 1) })
+		}
+		l.ending = true
+	case !s.self.ready.Load(), s.mayStay(now):
+		l.finishing = false
+	case l.finishing && !woken:
+		s.self.end(errLapsed)
+		return false
+	default:
+		// What is being served is refused when it comes to its commit; the
+		// session ends behind that, or at the next look.
+		s.self.finish(errLapsed)
+		l.finishing = true
+	}
+	return true
+}
+
 // standing judges the peer of the connection anew if the trust has changed, and
-// says whether its certificate has ended. It is owned by watch.
+// says whether its certificate has ended. It is owned by the lookout.
 func (s *session) standing(now time.Time) (ended bool, err error) {
 	if !now.Before(s.until) {
 		return true, nil

@@ -191,11 +191,17 @@ type User struct {
 }
 
 func (u User) String() string {
+	if u.UID < 0 {
+		return "unknown"
+	}
 	if u.Name == "" {
 		return fmt.Sprintf("uid %d", u.UID)
 	}
 	return fmt.Sprintf("%s (uid %d)", u.Name, u.UID)
 }
+
+// Unknown is who cannot be told, such as the sender of a signal.
+func Unknown() User { return User{UID: -1} }
 
 // Self is who runs this process.
 func Self() User { return named(User{UID: os.Getuid(), PID: os.Getpid()}) }
@@ -222,7 +228,7 @@ func shown(args []string) []string {
 // withoutSecret leaves user, password, query and fragment of a URL out.
 func withoutSecret(arg string) string {
 	flag, value, isFlag := strings.Cut(arg, "=")
-	if !isFlag || !strings.HasPrefix(flag, "-") {
+	if !isFlag || strings.Contains(flag, "://") {
 		flag, value = "", arg
 	} else {
 		flag += "="

@@ -9,12 +9,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/net/netutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -110,6 +112,8 @@ func TestNoSecretOfAURLIsWritten(t *testing.T) {
 		"--scope=https://h.test/":                       "--scope=https://h.test/",
 		"http://%zz:secret@h/":                          "(a URL that cannot be read)",
 		"words of a reason = some":                      "words of a reason = some",
+		"trace_endpoint=https://u:secret@h.test":        "trace_endpoint=https://h.test (shortened)",
+		"https://h.test/a?b=https://u:secret@h.test":    "https://h.test/a (shortened)",
 	} {
 		if got := shown([]string{arg})[0]; got != want {
 			t.Errorf("%s: %q, want %q", arg, got, want)
@@ -169,7 +173,7 @@ func TestRequestsAreWrittenDownWithWhoAsks(t *testing.T) {
 	server := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
 	h.Configure(server)
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	go func() { served <- server.Serve(netutil.LimitListener(Listener(listener), 8)) }() // bounded, as the daemons' is
 	defer func() { server.Close(); <-served }()
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
@@ -231,5 +235,40 @@ func TestWhatRootWritesIsTheFoldersOwners(t *testing.T) {
 	}
 	if file.Uid != folder.Uid || file.Gid != folder.Gid {
 		t.Errorf("the file is %d:%d's, the folder %d:%d's", file.Uid, file.Gid, folder.Uid, folder.Gid)
+	}
+}
+
+func TestWhoCannotBeToldIsUnknown(t *testing.T) {
+	l := newLog(t)
+	if err := l.Do(Unknown(), "SIGHUP", nil, func(err error) { t.Error(err) }, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	all, err := Recent(l.Dir, 9)
+	if err != nil || len(all) != 2 || all[0].User != "unknown" || all[1].Action != "SIGHUP" {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// TestThePageShowsAnActionOnce: how it ended stands beside what was begun.
+func TestThePageShowsAnActionOnce(t *testing.T) {
+	l := newLog(t)
+	warn := func(err error) { t.Error(err) }
+	do := func(action string, arg string, err error) {
+		if got := l.Do(Self(), action, []string{arg}, warn, func() error { return err }); !errors.Is(got, err) {
+			t.Fatal(got)
+		}
+	}
+	do("push", "--indexer=a", nil)
+	do("push", "--indexer=b", errors.New("no way"))
+	if err := l.write(Event{Event: Begun, Action: "run", User: Self().String(), PID: os.Getpid()}); err != nil {
+		t.Fatal(err)
+	}
+	var got [][]string
+	for _, row := range Section(l.Dir, l.Now()).Tables[0].Rows {
+		got = append(got, []string{row[1], row[3]})
+	}
+	want := [][]string{{"run", "begun"}, {"push --indexer=b", "failed: no way"}, {"push --indexer=a", "done"}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the page shows %q, want %q", got, want)
 	}
 }

@@ -88,26 +88,62 @@ type Requests struct {
 // Configure has the server find out who is at the other end.
 func (q *Requests) Configure(s *http.Server) { s.ConnContext = withPeer }
 
-// withPeer keeps who is at the other end of a socket of the file system.
+// withPeer keeps who is at the other end of a connection of Listener.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
-	u, ok := c.(*net.UnixConn)
+	a, ok := c.RemoteAddr().(peerAddr)
 	if !ok {
 		return ctx
 	}
+	return context.WithValue(ctx, peerKey{}, a.who)
+}
+
+// Listener has each connection to a socket of the file system say who is at its
+// other end. It says so in its remote address, since that is what is left of it when
+// a connection has been wrapped.
+func Listener(l net.Listener) net.Listener { return socket{l} }
+
+type socket struct{ net.Listener }
+
+func (s socket) Accept() (net.Conn, error) {
+	c, err := s.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return peerConn{c, peerOf(c)}, nil
+}
+
+type peerConn struct {
+	net.Conn
+	who User
+}
+
+func (c peerConn) RemoteAddr() net.Addr { return peerAddr{c.Conn.RemoteAddr(), c.who} }
+
+type peerAddr struct {
+	net.Addr
+	who User
+}
+
+// peerOf asks the system who is at the other end.
+func peerOf(c net.Conn) User {
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return Unknown()
+	}
 	raw, err := u.SyscallConn()
 	if err != nil {
-		return ctx
+		return Unknown()
 	}
-	who := User{UID: -1}
+	who := Unknown()
 	err = raw.Control(func(fd uintptr) {
 		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
 			who = User{UID: int(cred.Uid), PID: int(cred.Pid)}
 		}
 	})
-	if err != nil {
-		return ctx
+	if err != nil || who.UID < 0 {
+		return Unknown()
 	}
-	return context.WithValue(ctx, peerKey{}, named(who))
+	return named(who)
 }
 
 func (q *Requests) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -117,7 +153,7 @@ func (q *Requests) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	who, ok := r.Context().Value(peerKey{}).(User)
 	if !ok {
-		who = User{UID: -1}
+		who = Unknown()
 	}
 	answered := &answer{ResponseWriter: w}
 	err := q.log.Do(who, r.Method+" "+r.URL.Path, nil, q.warn, func() error {

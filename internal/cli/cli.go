@@ -109,9 +109,25 @@ func usageOf(err error) error {
 	return err
 }
 
-// sentence puts err on one line.
+// sentence puts err on one line. Errors that were joined, each on its own line,
+// are told apart by a semicolon.
 func sentence(err error) string {
-	return strings.Join(strings.Fields(err.Error()), " ")
+	var b strings.Builder
+	for line := range strings.Lines(err.Error()) {
+		line = strings.Join(strings.Fields(line), " ")
+		if line == "" {
+			continue
+		}
+		switch said := b.String(); {
+		case said == "":
+		case strings.ContainsRune(":;,.", rune(said[len(said)-1])):
+			b.WriteByte(' ')
+		default:
+			b.WriteString("; ")
+		}
+		b.WriteString(line)
+	}
+	return b.String()
 }
 
 // PrintJSON writes v as one line of JSON.

@@ -10,11 +10,8 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
-	"github.com/spf13/viper"
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 )
@@ -100,27 +97,4 @@ func Health(ready func() error) http.Handler {
 		fmt.Fprintln(w, "ok")
 	})
 	return mux
-}
-
-// ReadConfig reads the YAML file of a program in dir into the struct at into,
-// by its mapstructure tags. The environment (PREFIX_KEY) wins over the file,
-// and that over defaults. Unknown keys are refused.
-func ReadConfig(dir, file, prefix string, defaults map[string]any, into any) error {
-	v := viper.New()
-	for key, value := range defaults {
-		v.SetDefault(key, value)
-	}
-	v.SetEnvPrefix(prefix)
-	v.AutomaticEnv()
-	v.SetConfigFile(filepath.Join(dir, file))
-	if err := v.ReadInConfig(); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return Errorf(Config, "%s: no %s here; make an identity with init, or say --dir", dir, file)
-		}
-		return Errorf(Config, "%s: %w", file, err)
-	}
-	if err := v.UnmarshalExact(into); err != nil {
-		return Errorf(Config, "%s: %s", file, strings.Join(strings.Fields(err.Error()), " "))
-	}
-	return nil
 }

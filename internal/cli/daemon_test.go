@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -42,6 +43,30 @@ func TestConfigurationComesFromEnvironmentFileAndDefault(t *testing.T) {
 			}
 		})
 	}
+	t.Run("all faults are told at once, and the rest can be judged", func(t *testing.T) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "prog.yaml"), []byte("c: soon\nspelt_wrong: 1\na: file\nb: [1]\nnested:\n  key: 2\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var got settings
+		err := ReadConfig(dir, "prog.yaml", "prog", defaults, &got)
+		var told []string
+		for _, one := range Faults(err) {
+			told = append(told, sentence(one))
+		}
+		want := []string{`prog.yaml: unknown key "nested.key"; "settings" lists all`, `prog.yaml: unknown key "spelt_wrong"; "settings" lists all`, "prog.yaml: b: ", "prog.yaml: c: "}
+		if len(told) != len(want) {
+			t.Fatalf("told %q, want %q", told, want)
+		}
+		for i := range want {
+			if !strings.HasPrefix(told[i], want[i]) || strings.Contains(told[i], "decoding") {
+				t.Errorf("told %q, want %q", told[i], want[i])
+			}
+		}
+		if want := (settings{"file", "default", 5 * time.Minute}); got != want {
+			t.Errorf("the rest is %+v, want %+v", got, want)
+		}
+	})
 	if err := ReadConfig(t.TempDir(), "prog.yaml", "prog", defaults, new(settings)); CodeOf(err) != Config {
 		t.Errorf("no file: %v", err)
 	}

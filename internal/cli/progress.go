@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -26,13 +27,17 @@ type Step struct {
 }
 
 // A Progress shows steps: on a terminal as one line that is drawn over, elsewhere
-// as a line now and then, and not at all if a command is done soon. It belongs to
-// one goroutine.
+// as a line now and then, and not at all if a command is done soon. What else is
+// written to the terminal meanwhile, such as a log, is written through it. It is
+// safe for concurrent use.
 type Progress struct {
 	w        io.Writer
 	terminal bool
 	columns  func() int // of the terminal; 0 if it does not say
 	now      func() time.Time
+
+	// drawingMu guards what is below, and w.
+	drawingMu sync.Mutex
 
 	what  string // of the step that is shown
 	first Step   // when what began
@@ -61,15 +66,20 @@ func columnsOf(w io.Writer) int {
 
 // IsTerminal reports whether somebody reads what is written to w as it comes.
 func IsTerminal(w io.Writer) bool {
+	if p, ok := w.(*Progress); ok {
+		return p.terminal
+	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // Show shows a step, unless another was shown a moment ago.
 func (p *Progress) Show(s Step) {
+	p.drawingMu.Lock()
+	defer p.drawingMu.Unlock()
 	now := p.now()
 	if s.What != p.what {
-		p.Clear()
+		p.clear()
 		p.what, p.first, p.began, p.shown = s.What, s, now, now
 		return
 	}
@@ -97,8 +107,23 @@ func (p *Progress) Show(s Step) {
 	p.drawn = width
 }
 
+// Write writes whole lines where the bar was, which comes back below them with the
+// next step.
+func (p *Progress) Write(lines []byte) (int, error) {
+	p.drawingMu.Lock()
+	defer p.drawingMu.Unlock()
+	p.clear()
+	return p.w.Write(lines)
+}
+
 // Clear takes the bar away, for what is printed next.
 func (p *Progress) Clear() {
+	p.drawingMu.Lock()
+	defer p.drawingMu.Unlock()
+	p.clear()
+}
+
+func (p *Progress) clear() {
 	if p.drawn > 0 {
 		fmt.Fprintf(p.w, "\r%s\r", strings.Repeat(" ", p.drawn))
 		p.drawn = 0

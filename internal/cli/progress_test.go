@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -67,5 +68,35 @@ func TestAShortCommandShowsNoProgress(t *testing.T) {
 	}
 	if p.Clear(); out.Len() > 0 {
 		t.Errorf("%q", out.String())
+	}
+}
+
+// TestALogLineStandsAlone: the bar goes before it, and comes back below it.
+func TestALogLineStandsAlone(t *testing.T) {
+	var out strings.Builder
+	at := time.Unix(0, 0)
+	p := &Progress{w: &out, terminal: true, columns: func() int { return 200 }, now: func() time.Time { return at }}
+	show := func(done int64) {
+		p.Show(Step{What: "push site", Done: done, Total: 4})
+		at = at.Add(time.Second)
+	}
+	show(1)
+	show(2)
+	bar := out.String()
+	log := NewLogger(p, slog.LevelInfo)
+	log.Info("one line")
+	show(3)
+	got, drawn := strings.CutPrefix(out.String(), bar)
+	if want := "\r" + strings.Repeat(" ", len(bar)-1) + "\rtime="; !drawn || !strings.HasPrefix(got, want) {
+		t.Errorf("%q was written over %q", got, bar)
+	}
+	if line, again, ok := strings.Cut(got, "\n"); !ok || !strings.HasSuffix(line, `msg="one line"`) || !strings.HasPrefix(again, "\rpush site [############....]") {
+		t.Errorf("%q, and then %q", line, again)
+	}
+	out.Reset()
+	p.Clear()
+	log.Info("more")
+	if !strings.HasSuffix(out.String(), "\n") || strings.Count(out.String(), "\r") != 2 {
+		t.Errorf("without a bar: %q", out.String())
 	}
 }

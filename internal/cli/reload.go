@@ -26,6 +26,9 @@ type Reloader[C any] struct {
 	Apply func(C)
 	// Manager is told of it; nil for none.
 	Manager *Manager
+	// Written has a reload written down: what it changes, each as key=value, and how
+	// it ended. What it cannot write down it does not do, and says so. nil for none.
+	Written func(changes []string, reload func() error) error
 }
 
 // A Change is a setting that differs.
@@ -66,16 +69,34 @@ func (r *Reloader[C]) Run(ctx context.Context) error {
 	}
 }
 
+// reload reads, and applies what differs. That is written down before anything
+// changes, a file that cannot be used as well.
 func (r *Reloader[C]) reload() {
 	next, err := r.Read()
-	if err != nil {
-		r.Log.Error("configuration not reloaded", "error", err)
-		return
+	var changes []Change
+	if err == nil {
+		changes = Changes(r.Config, next)
 	}
-	changes := Changes(r.Config, next)
+	written := r.Written
+	if written == nil {
+		written = func(_ []string, reload func() error) error { return reload() }
+	}
+	var told []string
+	for _, c := range changes {
+		told = append(told, fmt.Sprintf("%s=%v", c.Key, c.To))
+	}
+	if err := written(told, func() error { return r.apply(next, changes, err) }); err != nil {
+		r.Log.Error("configuration not reloaded", "error", err)
+	}
+}
+
+func (r *Reloader[C]) apply(next C, changes []Change, err error) error {
+	if err != nil {
+		return err
+	}
 	if len(changes) == 0 {
 		r.Log.Warn("configuration read, nothing changed")
-		return
+		return nil
 	}
 	for _, c := range changes {
 		if slices.Contains(r.Live, c.Key) {
@@ -86,6 +107,7 @@ func (r *Reloader[C]) reload() {
 	}
 	r.Apply(next)
 	r.Config = keep(next, r.Config, r.Live)
+	return nil
 }
 
 // keep is next with the settings of running that no reload changes, so that they

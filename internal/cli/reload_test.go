@@ -71,6 +71,42 @@ func TestAReloadAppliesWhatItCan(t *testing.T) {
 	}
 }
 
+// TestAReloadIsWrittenDown before it changes anything, and changes nothing if it
+// cannot be.
+func TestAReloadIsWrittenDown(t *testing.T) {
+	var applied []settings
+	next, failure := settings{Level: "debug", Wait: time.Minute}, error(nil)
+	type event struct {
+		changes []string
+		before  int // that were applied
+		err     error
+	}
+	var written []event
+	r := &Reloader[settings]{
+		Log: slog.New(slog.DiscardHandler), Config: settings{Level: "info"}, Live: []string{"log_level", "wait"},
+		Read: func() (settings, error) { return next, failure }, Apply: func(c settings) { applied = append(applied, c) },
+	}
+	r.Written = func(changes []string, reload func() error) error {
+		e := event{changes: changes, before: len(applied)}
+		e.err = reload()
+		written = append(written, e)
+		return e.err
+	}
+	r.reload()
+	failure = errors.New("line 3")
+	r.reload()
+	want := []event{{[]string{"log_level=debug", "wait=1m0s"}, 0, nil}, {nil, 1, failure}}
+	if !reflect.DeepEqual(written, want) || len(applied) != 1 {
+		t.Errorf("written down: %v, want %v; applied %d times", written, want, len(applied))
+	}
+	failure, next = nil, settings{Level: "warn"}
+	r.Written = func([]string, func() error) error { return errors.New("no audit log") }
+	r.reload()
+	if len(applied) != 1 || r.Config.Level != "debug" {
+		t.Errorf("applied %d times, and it runs with %v, though it could not be written down", len(applied), r.Config)
+	}
+}
+
 // TestTheServiceManagerIsTold of each step: ready, the watchdog as long as the
 // daemon turns, a reload at SIGHUP, the end.
 func TestTheServiceManagerIsTold(t *testing.T) {

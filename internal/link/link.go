@@ -9,6 +9,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -35,6 +36,12 @@ type Options[Out, In any] struct {
 	// reading, and is what Recv returns behind the frames that came before it; the
 	// link itself stays, to tell the peer.
 	Admit func(In) error
+	// Divert, when set, may take a frame out, behind Admit and in the reading
+	// goroutine, so that it waits for nothing that was queued before it. Its error
+	// is as that of Admit.
+	Divert func(In) (taken bool, err error)
+	// Queue is how many frames may wait for Recv. 0 means 8.
+	Queue int
 	// Heartbeat is the interval of heartbeats sent.
 	Heartbeat time.Duration
 	// Silence is how long the peer may send nothing at all.
@@ -45,7 +52,7 @@ type Options[Out, In any] struct {
 const (
 	queueOut    = 4
 	queueUrgent = 64
-	queueIn     = 8
+	queueIn     = 8 // unless Options.Queue says otherwise
 )
 
 // A Link is one running stream.
@@ -55,7 +62,7 @@ type Link[Out, In any] struct {
 	out    chan Out
 	urgent chan Out
 	in     chan In
-	refuse error         // of Admit; set before in is closed
+	refuse error         // of Admit or Divert; set before in is closed
 	heard  chan struct{} // a frame came; at most one note waits
 
 	over     chan struct{} // closed by Finish
@@ -72,7 +79,7 @@ type Link[Out, In any] struct {
 func New[Out, In any](s Stream[Out, In], o Options[Out, In]) *Link[Out, In] {
 	return &Link[Out, In]{
 		stream: s, opts: o,
-		out: make(chan Out, queueOut), urgent: make(chan Out, queueUrgent), in: make(chan In, queueIn),
+		out: make(chan Out, queueOut), urgent: make(chan Out, queueUrgent), in: make(chan In, cmp.Or(o.Queue, queueIn)),
 		heard: make(chan struct{}, 1), over: make(chan struct{}), done: make(chan struct{}),
 	}
 }
@@ -102,10 +109,12 @@ func (l *Link[Out, In]) Read() {
 		if l.opts.IsBeat(f) {
 			continue
 		}
-		if l.opts.Admit != nil {
-			if l.refuse = l.opts.Admit(f); l.refuse != nil {
-				return
-			}
+		taken := false
+		if taken, l.refuse = l.judge(f); l.refuse != nil {
+			return
+		}
+		if taken {
+			continue
 		}
 		select {
 		case l.in <- f:
@@ -113,6 +122,19 @@ func (l *Link[Out, In]) Read() {
 			return
 		}
 	}
+}
+
+// judge asks Admit and Divert.
+func (l *Link[Out, In]) judge(f In) (taken bool, err error) {
+	if l.opts.Admit != nil {
+		if err := l.opts.Admit(f); err != nil {
+			return false, err
+		}
+	}
+	if l.opts.Divert == nil {
+		return false, nil
+	}
+	return l.opts.Divert(f)
 }
 
 // Write is the writing goroutine: it returns when ctx ends, when sending

@@ -144,3 +144,47 @@ func TestWhatWasQueuedBeforeTheFinishIsSent(t *testing.T) {
 		<-l.Done()
 	})
 }
+
+// TestADivertedFrameWaitsForNothing that was queued before it; what is left is in order,
+// and the queue is as long as was asked for.
+func TestADivertedFrameWaitsForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{sent: make(chan string, 100), recv: make(chan string, 8)}
+		var taken []string
+		failure := errors.New("not that")
+		l := New(w, Options[string, string]{
+			Beat: func() string { return "beat" }, IsBeat: func(s string) bool { return s == "beat" },
+			Divert: func(s string) (bool, error) {
+				switch s {
+				case "urgent":
+					taken = append(taken, s)
+					return true, nil
+				case "bad":
+					return true, failure
+				}
+				return false, nil
+			},
+			Heartbeat: time.Hour, Silence: time.Hour, Queue: 3,
+		})
+		for _, s := range []string{"a", "b", "urgent", "c", "d", "urgent", "bad", "e"} {
+			w.recv <- s
+		}
+		go l.Read()
+		synctest.Wait() // reading waits for room for "d"
+		if len(taken) != 1 || len(w.recv) != 3 {
+			t.Errorf("%q were taken out, %d frames were not read", taken, len(w.recv))
+		}
+		for _, want := range []string{"a", "b", "c", "d"} {
+			if got, err := l.Recv(t.Context()); got != want || err != nil {
+				t.Errorf("Recv = %q, %v, want %q", got, err, want)
+			}
+		}
+		if got, err := l.Recv(t.Context()); !errors.Is(err, failure) {
+			t.Errorf("Recv behind what was refused = %q, %v", got, err)
+		}
+		if len(taken) != 2 {
+			t.Errorf("%q were taken out", taken)
+		}
+		l.Close()
+	})
+}

@@ -24,8 +24,11 @@ type Alarm struct {
 const maxDetail = 500
 
 // clean makes of another side's words something that a terminal and a log can
-// show: bounded, and without control characters.
+// show: bounded, on one line, and without control characters. Lines, such as errors
+// that were joined, stand behind one another.
 func clean(s string) string {
+	lines := strings.FieldsFunc(s[:min(len(s), maxDetail)], func(r rune) bool { return r == '\n' || r == '\r' })
+	s = strings.Join(lines, "; ")
 	s = strings.ToValidUTF8(s[:min(len(s), maxDetail)], "?")
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' || r >= '\u202a' && r <= '\u202e' {
