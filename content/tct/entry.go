@@ -1,9 +1,10 @@
 package tct
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/uzpif-oi/uzpif-oi/content"
@@ -28,19 +29,14 @@ const (
 
 var entryNames = [...]string{"cUrl", "mUrl", "modified", "contentHash", "etag", "url"}
 
-// readEntry reads one entry, which has been read as valid.
+// readEntry reads one entry, which has been read as valid. Its values are parts of one
+// string, as long as the entry.
 func readEntry(raw jsontext.Value) (e entry, err error) {
 	if raw.Kind() != '{' {
 		return e, errors.New("the entry is no object")
 	}
-	err = eachMember(raw, func(name, value []byte) error {
-		at := -1
-		plain := unquoted(name)
-		for i := range entryNames {
-			if string(plain) == entryNames[i] {
-				at = i
-			}
-		}
+	err = eachMember(string(raw), func(name, value string) error {
+		at := slices.Index(entryNames[:], unquotedText(name))
 		if at < 0 {
 			return nil
 		}
@@ -49,15 +45,24 @@ func readEntry(raw jsontext.Value) (e entry, err error) {
 		}
 		e.seen[at] = true
 		if value[0] == '"' {
-			e.values[at] = string(unquoted(value))
+			e.values[at] = unquotedText(value)
 		}
 		return nil
 	})
 	return e, err
 }
 
+// unquotedText is what a valid JSON string says.
+func unquotedText(quoted string) string {
+	if strings.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1]
+	}
+	s, _ := jsontext.AppendUnquote(nil, quoted) // quoted has been read as valid
+	return string(s)
+}
+
 // eachMember goes over the members of an object that is valid JSON.
-func eachMember(object []byte, visit func(name, value []byte) error) error {
+func eachMember(object string, visit func(name, value string) error) error {
 	rest := object[1:]
 	for {
 		rest = behindSpace(rest, ',')
@@ -75,7 +80,7 @@ func eachMember(object []byte, visit func(name, value []byte) error) error {
 }
 
 // behindSpace passes over white space and a separator.
-func behindSpace(b []byte, separator byte) []byte {
+func behindSpace(b string, separator byte) string {
 	for b[0] <= ' ' || b[0] == separator {
 		b = b[1:]
 	}
@@ -83,9 +88,9 @@ func behindSpace(b []byte, separator byte) []byte {
 }
 
 // stringLength is how many octets the string takes that valid JSON begins with.
-func stringLength(b []byte) int {
+func stringLength(b string) int {
 	for i := 1; ; i++ {
-		quote := bytes.IndexByte(b[i:], '"')
+		quote := strings.IndexByte(b[i:], '"')
 		if quote < 0 {
 			return len(b) // it was not valid
 		}
@@ -101,7 +106,7 @@ func stringLength(b []byte) int {
 }
 
 // valueLength is how many octets the value takes that valid JSON begins with.
-func valueLength(b []byte) int {
+func valueLength(b string) int {
 	depth := 0
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
