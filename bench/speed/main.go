@@ -98,9 +98,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return err
 	}
 	progress := func(format string, a ...any) { fmt.Fprintf(stderr, format+"\n", a...) }
-	if err := measure(ctx, dir, o, r.Samples, progress); err != nil {
-		return err
-	}
+	// What went wrong in one measurement is told behind what the others gave.
+	failed := measure(ctx, dir, o, bouts(), r.Samples, progress)
+	defer func() { err = errors.Join(failed, err) }()
 	r.Machine.LoadAfter = machine.LoadAverage()
 	for _, a := range aims() {
 		if v, ok := a.Judge(r.Samples, r.Rounds); ok {
@@ -121,33 +121,47 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 }
 
 // measure makes every measurement once a round, each in an empty folder. What one
-// left to be written is written before the next begins.
-func measure(ctx context.Context, dir string, o options, samples map[string][]load.Sample, progress func(string, ...any)) error {
+// left to be written is written before the next begins. One that fails is told,
+// keeps what it gave before, and is left out from then on.
+func measure(ctx context.Context, dir string, o options, all []bout, samples map[string][]load.Sample, progress func(string, ...any)) error {
 	in, err := prepare(dir, o)
 	if err != nil {
 		return err
 	}
+	var errs []error
+	failed := make(map[string]bool)
 	for round := range o.rounds {
-		for _, b := range bouts() {
-			if !o.only.MatchString(b.name) || b.asked && o.only.String() == "" {
+		for _, b := range all {
+			if !o.only.MatchString(b.name) || b.asked && o.only.String() == "" || failed[b.name] {
 				continue
 			}
-			at := filepath.Join(dir, fmt.Sprintf("%d-%s", round, b.name))
-			if err := os.Mkdir(at, 0o755); err != nil {
-				return err
+			r, err := b.once(ctx, filepath.Join(dir, fmt.Sprintf("%d-%s", round, b.name)), in)
+			if err != nil {
+				progress("round %d of %d: %s: %v", round+1, o.rounds, b.name, err)
+				errs = append(errs, fmt.Errorf("%s: %w", b.name, err))
+				failed[b.name] = true
 			}
-			r, err := b.run(ctx, at, in)
-			if err = errors.Join(err, os.RemoveAll(at)); err != nil {
-				return fmt.Errorf("%s: %w", b.name, err)
-			}
-			syscall.Sync()
 			for _, l := range lines() {
-				if s, ok := r[l.Name]; ok {
+				if s := r[l.Name]; s != (load.Sample{}) {
 					samples[l.Name] = append(samples[l.Name], s)
-					progress("round %d of %d: %-24s %9.4g/s  p50 %-8v p99 %-8v CPU %v", round+1, o.rounds, l.Name, s.Rate, ratio.Brief(s.P50), ratio.Brief(s.P99), ratio.Brief(s.CPU))
+					progress("round %d of %d: %-24s %9.4g/s  p50 %-8v p99 %-8v CPU %-8v cores %.2f", round+1, o.rounds, l.Name, s.Rate, ratio.Brief(s.P50), ratio.Brief(s.P99), ratio.Brief(s.CPU), s.Rate*s.CPU.Seconds())
 				}
+			}
+			if ctx.Err() != nil {
+				return errors.Join(errs...)
 			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// once makes a measurement in a folder that is there as long as it takes.
+func (b bout) once(ctx context.Context, dir string, in input) (ratio.Round, error) {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	r, err := b.run(ctx, dir, in)
+	err = errors.Join(err, os.RemoveAll(dir))
+	syscall.Sync()
+	return r, err
 }

@@ -34,7 +34,10 @@ func pushAll(ctx context.Context, f *fleet.Fleet, collection string, pages int) 
 	if err == nil && ph.Sent != pages {
 		err = fmt.Errorf("%d pages of %d were sent", ph.Sent, pages)
 	}
-	return sampleOf(ph, pages), p, err
+	if err != nil {
+		return load.Sample{}, nil, err
+	}
+	return sampleOf(ph, pages), p, nil
 }
 
 // sampleOf is what a push says of each page.
@@ -51,7 +54,7 @@ func growth(ctx context.Context, dir string, in input) (ratio.Round, error) {
 		pages int
 	}{{"growth/small", in.pages / 2}, {"growth/large", in.pages * 5}} {
 		if err := grown(ctx, filepath.Join(dir, fmt.Sprint(x.pages)), in, x.name, x.pages, r); err != nil {
-			return nil, err
+			return r, err
 		}
 	}
 	return r, nil

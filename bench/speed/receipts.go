@@ -33,24 +33,24 @@ const (
 func receipts(ctx context.Context, dir string, in input) (r ratio.Round, err error) {
 	r = make(ratio.Round)
 	if r["receipt/floor"], err = peer.Receipts(dir, idleReceipts); err != nil {
-		return nil, err
+		return r, err
 	}
 	f, err := fleet.New(ctx, dir, in.bin, 1)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	defer func() { err = errors.Join(err, f.Stop()) }()
 	e, err := newEditor(ctx, f, dir)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	defer func() { err = errors.Join(err, e.stop()) }()
 	if r["receipt/idle"], r["receipt/edit"], err = e.edit(ctx, func(n int) bool { return n < idleReceipts }); err != nil {
-		return nil, err
+		return r, err
 	}
 	w, err := newConsenter(ctx, f, dir)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	pushed := make(chan error, 1)

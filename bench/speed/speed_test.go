@@ -1,10 +1,15 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
+	"github.com/uzpif-oi/uzpif-oi/bench/load"
+	"github.com/uzpif-oi/uzpif-oi/bench/ratio"
 	"github.com/uzpif-oi/uzpif-oi/content/scp"
 )
 
@@ -18,6 +23,35 @@ func TestEveryAimNeedsWhatIsPrinted(t *testing.T) {
 			if !printed[name] {
 				t.Errorf("%q needs %q, which is not measured", a.Claim, name)
 			}
+		}
+	}
+}
+
+// TestAMeasurementThatFailsLosesNoOther has one fail in its first round, with a figure
+// in hand: the others are made in both, and no aim is judged by it.
+func TestAMeasurementThatFailsLosesNoOther(t *testing.T) {
+	broken, made := errors.New("broken"), 0
+	all := []bout{
+		{name: "pipeline", run: func(context.Context, string, input) (ratio.Round, error) {
+			made++
+			return ratio.Round{"pipeline": {Rate: 7}, "inside": {}}, broken
+		}},
+		{name: "floor", run: func(_ context.Context, dir string, _ input) (ratio.Round, error) {
+			return ratio.Round{"floor": {Rate: 14}}, os.Mkdir(filepath.Join(dir, "own"), 0o755)
+		}},
+	}
+	samples := make(map[string][]load.Sample)
+	o := options{rounds: 2, pages: 10, only: regexp.MustCompile("")}
+	err := measure(t.Context(), t.TempDir(), o, all, samples, t.Logf)
+	if !errors.Is(err, broken) || made != 1 {
+		t.Errorf("%v, made %d times", err, made)
+	}
+	if len(samples["floor"]) != 2 || len(samples["pipeline"]) != 1 || len(samples["inside"]) != 0 {
+		t.Errorf("%v", samples)
+	}
+	for _, a := range aims() {
+		if v, ok := a.Judge(samples, o.rounds); ok {
+			t.Errorf("judged: %v", v)
 		}
 	}
 }

@@ -50,16 +50,16 @@ func syncReal(ctx context.Context, dir string, in input) (_ ratio.Round, err err
 	for _, name := range []string{"sync/first", "sync/unchanged", "sync/edited"} {
 		if name == "sync/edited" {
 			if err := fleet.Edit(site, max(1, len(pages)/100)); err != nil {
-				return nil, err
+				return r, err
 			}
 		}
 		ph, err := p.Push(ctx, name)
 		if err != nil {
-			return nil, err
+			return r, err
 		}
 		its, err := d.Copy(ctx)
 		if err != nil {
-			return nil, err
+			return r, err
 		}
 		n := float64(len(pages))
 		r[name] = sampleOf(ph, len(pages))
