@@ -80,7 +80,6 @@ func (x *Indexer) NewServer(more ...grpc.ServerOption) *grpc.Server {
 		grpc.StaticConnWindowSize(window),
 		grpc.ReadBufferSize(readBuffer),
 		grpc.WriteBufferSize(writeBuffer),
-		grpc.SharedWriteBuffer(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: heartbeat, Timeout: 10 * time.Second, MaxConnectionIdle: x.times.idle}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}, more...)...)
