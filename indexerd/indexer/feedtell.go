@@ -42,17 +42,21 @@ func (s *subscription) pageOnce(sid uint32, h []byte, behind feedPlace, only uin
 	if err != nil || !ok || told.Number != only {
 		return err
 	}
+	var p *Page
 	row, terms, refused := s.r.find(g, h)
+	if refused == nil {
+		if p, err = s.r.page(g, row, terms); errors.Is(err, grants.ErrNotHeld) {
+			refused = err
+		} else if err != nil {
+			return err
+		}
+	}
 	if refused != nil {
 		had, err := s.had(sid)
 		if err != nil || told.First > had {
 			return err
 		}
 		return s.drop(g, h, refused, s.x.feed.cursor(s.l, behind))
-	}
-	p, err := s.r.page(g, row, terms)
-	if err != nil {
-		return err
 	}
 	if err := s.hand(sid, told.Number); err != nil {
 		return err

@@ -3,6 +3,7 @@ package indexer
 import (
 	"time"
 
+	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
@@ -41,15 +42,29 @@ func (r *seriesRecord) gate(rd durable.Reader) (*gate, error) {
 // (UZPIF-OI 11, 14). The error is the reason of a refusal. No reader is the
 // publisher itself, who asks after its own page.
 func (g *gate) mayRead(row *catalogueRow, who *reader, now time.Time) (Terms, error) {
-	t := g.terms(row)
+	t, now := g.terms(row), g.reached(now)
 	if err := g.allowed(row.URL, now); err != nil {
 		return t, err
 	}
 	return t, g.admit(&t, row, who, now)
 }
 
+// reached is now, or the time that was reached at least when what decides was taken in:
+// a clock that was moved back, behind what is in force, stops nobody.
+func (g *gate) reached(now time.Time) time.Time {
+	for _, p := range []grants.Pair{g.bound, g.newest} {
+		for _, o := range []*envelope.Object{p.Grant.Object, p.Policy.Object} {
+			if o.IssuedAt.After(now) {
+				now = o.IssuedAt
+			}
+		}
+	}
+	return now
+}
+
 // closed is why no page of the series may be read by who, or nil if some may.
 func (g *gate) closed(who reader, now time.Time) error {
+	now = g.reached(now)
 	for _, p := range []grants.Pair{g.bound, g.newest} {
 		if err := errRevokedWhole(p.Grant, g.revs); err != nil {
 			return err

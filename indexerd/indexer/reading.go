@@ -133,7 +133,10 @@ func (r *Reading) find(g *gate, h []byte) (*catalogueRow, Terms, error) {
 	return row, terms, err
 }
 
-// page reads a page that find has found, with its payload.
+// page reads a page that find has found, with its payload. A key is destroyed, and a
+// file removed, behind the release that lets nobody read it: if that is gone of which
+// the newest release says otherwise, the store is a restored one, from before a
+// deletion, and the page is not held.
 func (r *Reading) page(g *gate, row *catalogueRow, terms Terms) (*Page, error) {
 	p := &Page{Terms: terms}
 	var err error
@@ -147,6 +150,9 @@ func (r *Reading) page(g *gate, row *catalogueRow, terms Terms) (*Page, error) {
 	place.Place = row.Place
 	p.Provenance = provenanceOf(g, row, place)
 	p.Payload, err = r.x.sharedPayload(r.rows, g.rec, row)
+	if gone(err) && !r.isOver() {
+		err = refuse(grants.ErrNotHeld, "what it was sealed under is destroyed")
+	}
 	return p, err
 }
 

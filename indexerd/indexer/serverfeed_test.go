@@ -395,6 +395,34 @@ func TestNeitherKeysNorBackupsGiveADeletedPageBack(t *testing.T) {
 	if err := read(backup); !errors.Is(err, ErrNoDataKey) {
 		t.Errorf("the restored store with the keys that are left: %v", err)
 	}
+	restoredTellsNothing(t, Config{Dir: backup, Now: r.now, TrustStore: true})
+}
+
+// restoredTellsNothing opens a store whose rows are from before a deletion: its feed
+// ends, and names no page; nor does what exports and gateway read.
+func restoredTellsNothing(t *testing.T, cfg Config) {
+	t.Helper()
+	x := must[*Indexer](t)(Open(cfg))
+	defer x.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var ops []string
+	err := x.Feed(ctx, grants.SearchIndex, nil, false, func(it *FeedItem) error {
+		ops = append(ops, it.Op)
+		return nil
+	})
+	if err != nil || slices.Contains(ops, FeedPut) || len(ops) == 0 || ops[len(ops)-1] != FeedHead {
+		t.Errorf("the restored store's feed is %v, %v", ops, err)
+	}
+	reading := must[*Reading](t)(x.Reading(grants.SearchIndex, false))
+	defer reading.Close()
+	offers := must[[]Offer](t)(reading.Offers())
+	if len(offers) != 1 {
+		t.Fatalf("%d series are offered of the restored store", len(offers))
+	}
+	for p, err := range reading.Pages(&offers[0]) {
+		t.Errorf("the restored store's series has %v, %v", p, err)
+	}
 }
 
 // dataKeyFiles are the contents of the files of data keys.
