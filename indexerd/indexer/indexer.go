@@ -121,6 +121,8 @@ type Indexer struct {
 
 	feed   *hub
 	frames *frameCache
+	// keyless has the number of each series of which a key was missing, and was told.
+	keyless sync.Map
 
 	large *larges
 	alone chan struct{} // one for each page that is received alone

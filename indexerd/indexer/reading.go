@@ -151,9 +151,18 @@ func (r *Reading) page(g *gate, row *catalogueRow, terms Terms) (*Page, error) {
 	p.Provenance = provenanceOf(g, row, place)
 	p.Payload, err = r.x.sharedPayload(r.rows, g.rec, row)
 	if gone(err) && !r.isOver() {
+		r.x.lacksKey(g.rec, err)
 		err = refuse(grants.ErrNotHeld, "what it was sealed under is destroyed")
 	}
 	return p, err
+}
+
+// lacksKey tells the operator, once for a series, what no reader is told: a store that
+// was restored is one reason, a folder of keys that was lost another.
+func (x *Indexer) lacksKey(rec *seriesRecord, err error) {
+	if _, told := x.keyless.LoadOrStore(rec.SID, true); !told {
+		x.log.Warn("pages cannot be opened and count as not held", "publisher", rec.Publisher, "series", rec.Series, "error", err)
+	}
 }
 
 // Page reads one page, by the series' publisher and name and the page's URL. The

@@ -28,8 +28,9 @@ type programs struct {
 }
 
 // newPrograms sets a pair up whose two sides run as processes.
-func newPrograms(t testing.TB, pages int) *programs {
-	p := pair.New(t, pages)
+func newPrograms(t testing.TB, pages int) *programs { return programsOf(t, pair.New(t, pages)) }
+
+func programsOf(t testing.TB, p *pair.Pair) *programs {
 	p.StopIndexer()
 	config := fmt.Sprintf("listen: %s\npublic: %s\nadmin: \"off\"\nlog_level: error\npublish_interval: 100ms\n", p.Address, p.Public)
 	pair.Check(t, os.WriteFile(filepath.Join(p.Idx, "indexerd.yaml"), []byte(config), 0o644))
@@ -38,11 +39,11 @@ func newPrograms(t testing.TB, pages int) *programs {
 }
 
 // startIndexerd starts the daemon and waits until it listens.
-func (p *programs) startIndexerd() {
+func (p *programs) startIndexerd(flags ...string) {
 	p.t.Helper()
 	run := filepath.Join(p.Idx, "run.json")
 	pair.Check(p.t, os.RemoveAll(run))
-	p.indexer = exec.Command(filepath.Join(p.bin, "indexerd"), "run", "--dir", p.Idx)
+	p.indexer = exec.Command(filepath.Join(p.bin, "indexerd"), append([]string{"run", "--dir", p.Idx}, flags...)...)
 	var stderr bytes.Buffer
 	p.indexer.Stderr = &stderr
 	pair.Check(p.t, p.indexer.Start())
