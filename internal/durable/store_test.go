@@ -220,7 +220,7 @@ func TestCommittedBatchesSurviveACrash(t *testing.T) {
 	for seed := range uint64(40) {
 		rng, fate := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2)) // fate is the crash's alone
 		d := durabletest.New()
-		at, unsynced := int64(rng.IntN(130)+1), rng.IntN(101)
+		at, unsynced := int64(rng.IntN(100)+1), rng.IntN(101) // some 130 writes are made, fewer if the store joins some
 		var crashed *durabletest.Disk
 		var acked, ackedThen atomic.Int64
 		var once sync.Once
