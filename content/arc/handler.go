@@ -87,7 +87,7 @@ func mediaType(name string) string {
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string) {
-	f, info, etag, err := h.open(name)
+	f, info, etag, err := h.etags.Open(h.Dir, name, maxSitemap)
 	if err != nil {
 		status := http.StatusInternalServerError
 		if errors.Is(err, fs.ErrNotExist) {
@@ -100,7 +100,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string) {
 	p := &serve.Representation{Content: f, ETag: etag, Modified: info.ModTime(), Type: mediaType(name)}
 	// The compressed file is written first; one of another content belongs to what
 	// stands here next.
-	if z, _, of, err := h.open(name + ".gz"); err == nil {
+	if z, _, of, err := h.etags.Open(h.Dir, name+".gz", maxSitemap); err == nil {
 		defer z.Close()
 		if of == etag {
 			p.Gzip = z
@@ -121,27 +121,6 @@ func (h *Handler) prefix() string {
 		return "/"
 	}
 	return h.Prefix
-}
-
-// open opens a regular file; nothing outside the folder is ever opened.
-func (h *Handler) open(name string) (*os.File, fs.FileInfo, string, error) {
-	f, err := h.Dir.Open(name)
-	if err != nil {
-		return nil, nil, "", err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fs.ErrNotExist
-	}
-	var etag string
-	if err == nil {
-		etag, err = h.etags.Of(name, f, info, maxSitemap)
-	}
-	if err != nil {
-		f.Close()
-		return nil, nil, "", err
-	}
-	return f, info, etag, nil
 }
 
 // A statusWriter remembers the status that was sent.

@@ -54,7 +54,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		serve.Refuse(w, http.StatusNotFound)
 		return
 	}
-	f, info, etag, err := h.open(name)
+	f, info, etag, err := h.etags.Open(h.Dir, name, maxServed)
 	if err != nil {
 		status := http.StatusInternalServerError
 		if errors.Is(err, fs.ErrNotExist) {
@@ -78,7 +78,7 @@ func (h *Handler) typeOf(name string) string {
 	}
 	h.typesMu.Lock()
 	defer h.typesMu.Unlock()
-	f, _, etag, err := h.open(ManifestFile)
+	f, _, etag, err := h.etags.Open(h.Dir, ManifestFile, maxServed)
 	if err != nil {
 		return ""
 	}
@@ -114,24 +114,3 @@ func (h *Handler) read(name string) ([]byte, error) {
 }
 
 func readBounded(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, MaxManifest+1)) }
-
-// open opens a regular file; nothing outside the folder is ever opened.
-func (h *Handler) open(name string) (*os.File, fs.FileInfo, string, error) {
-	f, err := h.Dir.Open(name)
-	if err != nil {
-		return nil, nil, "", err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fs.ErrNotExist
-	}
-	var etag string
-	if err == nil {
-		etag, err = h.etags.Of(name, f, info, maxServed)
-	}
-	if err != nil {
-		f.Close()
-		return nil, nil, "", err
-	}
-	return f, info, etag, nil
-}

@@ -29,6 +29,29 @@ type fileETag struct {
 
 const maxETags = 4096
 
+// Open opens a regular file of a folder, outside of which nothing is ever opened, with
+// what is known of it and its ETag, as Of makes it. What is no regular file is
+// fs.ErrNotExist.
+func (t *ETags) Open(dir *os.Root, name string, limit int64) (*os.File, fs.FileInfo, string, error) {
+	f, err := dir.Open(name)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fs.ErrNotExist
+	}
+	var etag string
+	if err == nil {
+		etag, err = t.Of(name, f, info, limit)
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, "", err
+	}
+	return f, info, etag, nil
+}
+
 // Of returns the ETag of a file's content, decompressed if its name ends in
 // .gz: sha256- and 64 hexadecimal digits. It leaves the file at its start, and
 // reads at most limit octets of content; more is an error.
