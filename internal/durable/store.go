@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -39,7 +40,7 @@ const (
 
 	// A memtable of this size takes a batch of up to half of it; larger ones
 	// go to disk as tables of their own. Two of them may be in memory.
-	defaultMemTable = 32 << 20
+	defaultMemTable = 16 << 20
 
 	// Pebble takes the memtables there are, and one that waits to be used again,
 	// out of the cache: without room for them in it no block is ever kept.
@@ -55,7 +56,7 @@ type Options struct {
 	// CacheBytes bounds the block cache. 0 means 32 MiB.
 	CacheBytes int64
 	// MemTableBytes is how much is written to memory before it goes to a table; two
-	// of them may be in memory. 0 means 32 MiB.
+	// of them may be in memory. 0 means 16 MiB.
 	MemTableBytes uint64
 	// Logger receives Pebble's messages. nil means slog.Default().
 	Logger *slog.Logger
@@ -172,14 +173,33 @@ func pebbleOptions(o Options, g *guard, log *slog.Logger) *pebble.Options {
 		// The rest stays as Pebble has it. In particular the log is synced by
 		// each Commit and not on a timer, and nothing is ingested or shared.
 	}
-	// Rows that rest at the bottom are worth zstd: entries and catalogue halve.
-	// Sealed payloads and hashes do not shrink, and are then stored as they
-	// are. Above, where rows stay for a short time, Snappy costs next to nothing.
-	opts.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
+	opts.ApplyCompressionSettings(compression)
+	opts.Experimental.ValueSeparationPolicy = separation
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBits)
 	}
 	return opts
+}
+
+// separation has values of some size, such as entries, receipts and frames, written
+// once behind the log, into files of their own; what merges and moves tables then
+// carries keys and small values alone. A file of which a fifth is dead is written
+// anew, though not in its first minutes, in which all of it may die.
+func separation() pebble.ValueSeparationPolicy {
+	return pebble.ValueSeparationPolicy{
+		Enabled: true, MinimumSize: 512, MaxBlobReferenceDepth: 10,
+		RewriteMinimumAge: 5 * time.Minute, TargetGarbageRatio: 0.2,
+	}
+}
+
+// compression is zstd where rows rest: the bottom, and the values that separation
+// sets apart, which halves entries and catalogue. Sealed payloads and hashes do not
+// shrink, are found out by samples, and stored as they are. Keys and small values
+// above the bottom, where they stay for a short time, take what costs next to nothing.
+func compression() pebble.DBCompressionSettings {
+	s := pebble.UniformDBCompressionSettings(block.FastCompression)
+	s.Levels[len(s.Levels)-1] = block.BalancedCompression
+	return s
 }
 
 // do runs f, which calls Pebble to write, and returns what it returned, or

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"errors"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -44,6 +45,12 @@ func digestOf(payload []byte) []byte {
 	return d[:]
 }
 
+// baseEncoder is that of all bases: its tables and window are taken once, and not for
+// each receipt. Two are at work at most; a third session waits for one of them.
+var baseEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(baseWindow))
+})
+
 // newBaseDecoder makes the decoder of bases.
 func newBaseDecoder() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxDictionary), zstd.WithDecoderLowmem(true))
@@ -83,11 +90,10 @@ func (a agreement) keepBases(b *durable.Batch, items []offered, decided []decide
 	if _, err := durable.ReadJSON(b, basesKey(a.rel.Series), &count); err != nil {
 		return err
 	}
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(baseWindow))
+	encoder, err := baseEncoder()
 	if err != nil {
 		return err
 	}
-	defer encoder.Close()
 	for i, it := range items {
 		h := urlHash(it.URL)
 		old, err := b.Get(baseKey(a.rel.Series, h))

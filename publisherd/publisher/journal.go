@@ -159,6 +159,16 @@ func (e *edit) remove(location string, h [32]byte) (bool, error) {
 	return true, e.revise(h, old, pageRow{URL: old.URL, Format: old.Format, Deleted: true})
 }
 
+// removeStranger gives a page that the journal does not know a tombstone. It looks
+// again whether that is so: the session with another indexer may have found the same
+// page meanwhile, and every page has one revision.
+func (e *edit) removeStranger(h [32]byte, url string, format uint8) error {
+	if _, known, err := e.j.page(e.batch, h); err != nil || known {
+		return err
+	}
+	return e.revise(h, pageRow{}, pageRow{URL: url, Format: format, Deleted: true})
+}
+
 // revise writes row under the next revision, in place of old's.
 func (e *edit) revise(h [32]byte, old, row pageRow) error {
 	if old.Revision != 0 {

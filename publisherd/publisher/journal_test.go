@@ -264,3 +264,32 @@ func TestAnEditBetweenScanAndSend(t *testing.T) {
 		t.Errorf("a page that the journal does not know: %v, revision %d", err, j.mustHead(t).Revision)
 	}
 }
+
+func TestAStrangerThatTwoSessionsFindHasOneRevision(t *testing.T) {
+	j := newTestJournal(t)
+	const gone, back = "https://a.test/gone", "https://a.test/back"
+	j.mustPut(t, testPage(back, "back.html", "A")) // a scan found it after the session had looked
+	for range 2 {
+		e, err := j.edit()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, url := range []string{gone, back} {
+			if err := e.removeStranger(urlHash(url), url, uint8(content.FormatTCT)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := e.commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if h := j.mustHead(t); h.Revision != 2 {
+		t.Errorf("the journal stands at revision %d, want 2: a page and a tombstone", h.Revision)
+	}
+	if row := j.mustPage(t, gone); !row.Deleted || row.Revision != 2 {
+		t.Errorf("the stranger has the row %+v, want a tombstone of revision 2", row)
+	}
+	if row := j.mustPage(t, back); row.Deleted {
+		t.Error("a page that came back is deleted as a stranger")
+	}
+}

@@ -404,7 +404,7 @@ func (s *session) tombstone(ctx context.Context, a agreement, j journal, hashes 
 			err = s.violation("it says that it holds %.200q, which is of no origin that was granted to it", r.Url)
 		default:
 			delete(asked, h)
-			err = e.revise(h, pageRow{}, pageRow{URL: r.Url, Format: uint8(r.Format), Deleted: true})
+			err = e.removeStranger(h, r.Url, uint8(r.Format))
 		}
 		if err != nil {
 			e.batch.Close()
