@@ -11,8 +11,8 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/bench/load"
 )
 
-// Pebble is the engine alone, with the memtable and cache of our store: keys
-// that rise, values and nothing else.
+// Pebble is the engine alone, with the memtable and cache of our store, and values
+// of some size in files of their own as there: keys that rise, values and nothing else.
 type Pebble struct {
 	db   *pebble.DB
 	next uint64
@@ -22,9 +22,16 @@ type Pebble struct {
 func OpenPebble(dir string) (*Pebble, error) {
 	cache := pebble.NewCache(64 << 20)
 	defer cache.Unref()
-	db, err := pebble.Open(dir, &pebble.Options{
-		Cache: cache, MemTableSize: 32 << 20, FormatMajorVersion: pebble.FormatValueSeparation, Logger: silent{},
-	})
+	o := &pebble.Options{
+		Cache: cache, MemTableSize: 16 << 20, FormatMajorVersion: pebble.FormatValueSeparation, Logger: silent{},
+	}
+	o.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy {
+		return pebble.ValueSeparationPolicy{
+			Enabled: true, MinimumSize: 512, MaxBlobReferenceDepth: 10,
+			RewriteMinimumAge: 5 * time.Minute, TargetGarbageRatio: 0.2,
+		}
+	}
+	db, err := pebble.Open(dir, o)
 	return &Pebble{db: db}, err
 }
 
