@@ -31,6 +31,7 @@ const (
 	mostCold      = 8 << 10
 	mostFrames    = 2 << 10
 	mostOfRsync   = 1.0 / 8
+	mostSeconds   = 1.0 // of rsync's, which copies to one place
 	mostReconcile = 64 << 10
 	mostTrips     = 20
 	mostMemory    = 256 << 20
@@ -50,6 +51,7 @@ func (r *report) judge() {
 	for _, s := range r.Small {
 		n := fmt.Sprintf("%d small pages, ", s.Pages)
 		add(n+"unchanged: octets with the handshake", mostCold, float64(s.Unchanged.Octets))
+		add(n+"unchanged: seconds, of rsync's", mostSeconds, s.Unchanged.Seconds/s.Rsync.Seconds)
 		add(n+"store lost, ten differ: octets", mostReconcile, float64(s.Lost.Octets))
 		add(n+"store lost, ten differ: round trips", mostTrips, float64(s.Lost.RoundTrips))
 		p, i := s.memory()
@@ -83,21 +85,22 @@ func (r *report) text() string {
 	row := func(pages string, ph fleet.Phase) {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.1f\t%d\t%d\t\n", pages, ph.Name, ph.Sent, ph.Deleted, ph.Octets, ph.Handshake, ph.RoundTrips, ph.Seconds, ph.PublisherRSS>>20, ph.IndexerRSS>>20)
 	}
-	its := func(name string, c fleet.Copied) {
-		fmt.Fprintf(w, "real\trsync, %s\t\t\t%d\t\t\t%.1f\t\t\t\n", name, c.Octets, c.Seconds)
+	its := func(pages, name string, c fleet.Copied) {
+		fmt.Fprintf(w, "%s\trsync, %s\t\t\t%d\t\t\t%.1f\t\t\t\n", pages, name, c.Octets, c.Seconds)
 	}
 	if x := r.Real; x != nil {
 		row("real", x.First)
-		its("first", x.Rsync.First)
+		its("real", "first", x.Rsync.First)
 		row("real", x.Unchanged)
-		its("unchanged", x.Rsync.Unchanged)
+		its("real", "unchanged", x.Rsync.Unchanged)
 		row("real", x.Edited)
-		its("edited", x.Rsync.Edited)
+		its("real", "edited", x.Rsync.Edited)
 	}
 	for _, s := range r.Small {
 		for _, ph := range s.phases() {
 			row(fmt.Sprint(s.Pages), ph)
 		}
+		its(fmt.Sprint(s.Pages), "unchanged", s.Rsync)
 	}
 	w.Flush() // a strings.Builder takes everything
 	b.WriteString("\n")

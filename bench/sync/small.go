@@ -25,6 +25,8 @@ type small struct {
 	Unchanged fleet.Phase `json:"unchanged"`
 	Lost      fleet.Phase `json:"lost"`    // the publisher's store, and ten pages are others
 	Restart   float64     `json:"restart"` // seconds until an indexer is ready
+
+	Rsync fleet.Copied `json:"rsync"` // of the same folder, unchanged, to one copy
 }
 
 func measureSmall(ctx context.Context, dir string, pages int, o options, progress func(string, ...any)) (_ *small, err error) {
@@ -53,6 +55,10 @@ func measureSmall(ctx context.Context, dir string, pages int, o options, progres
 	if err := errors.Join(push(&s.First, "first"), push(&s.Unchanged, "unchanged")); err != nil {
 		return nil, err
 	}
+	if s.Rsync, err = copyUnchanged(ctx, dir, site); err != nil {
+		return nil, err
+	}
+	progress("%d small pages, unchanged, rsync: %d octets, %.1f s", pages, s.Rsync.Octets, s.Rsync.Seconds)
 	if err := errors.Join(os.RemoveAll(filepath.Join(p.Dir, "store")), differ(site, pages)); err != nil {
 		return nil, err
 	}
@@ -70,6 +76,19 @@ func measureSmall(ctx context.Context, dir string, pages int, o options, progres
 	err = f.Start(ctx, x)
 	s.Restart = time.Since(began).Seconds()
 	return s, err
+}
+
+// copyUnchanged is what rsync does when it finds that nothing has changed.
+func copyUnchanged(ctx context.Context, dir, site string) (fleet.Copied, error) {
+	d, err := fleet.StartRsync(ctx, dir, site)
+	if err != nil {
+		return fleet.Copied{}, err
+	}
+	defer d.Stop()
+	if _, err := d.Copy(ctx); err != nil {
+		return fleet.Copied{}, err
+	}
+	return d.Copy(ctx)
 }
 
 // page is where the i-th page stands: a thousand to a folder.
