@@ -14,7 +14,7 @@ import (
 
 // memoryGoal is about how many octets the collector lets the program have: what it
 // holds is less (doc/bench.md), and only pages of many MiB need more.
-const memoryGoal = 144 << 20
+const memoryGoal = 192 << 20
 
 func main() {
 	cli.AimForMemory(memoryGoal)

@@ -65,7 +65,7 @@ func (s *Site) pages(
 	if err != nil {
 		return err
 	}
-	root, err := s.open()
+	root, err := s.openListed()
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
@@ -37,22 +39,42 @@ type reader struct {
 	root    *os.Root
 	known   func(string) ([32]byte, bool)
 	maxPage int64
+	of      *Rules // what its rules were made of, if it was borrowed
 
 	buf      []byte
 	markdown goldmark.Markdown
 	extractor
 }
 
+// mostOctets is the greatest size of a source file.
+func (s *Site) mostOctets() int64 { return cmp.Or(s.MaxPage, DefaultMaxPage) }
+
 // maxKept is the size up to which a reader's buffers are kept, in octets.
 const maxKept = 4 << 20
 
 func (s *Site) reader(root *os.Root, known func(string) ([32]byte, bool)) *reader {
-	r := &reader{root: root, known: known, maxPage: s.MaxPage}
-	if r.maxPage == 0 {
-		r.maxPage = DefaultMaxPage
-	}
+	r := &reader{root: root, known: known, maxPage: s.mostOctets()}
 	r.rules = s.rules().set()
 	return r
+}
+
+// idle holds readers whose sites have fetched a page, of any site.
+var idle sync.Pool
+
+// borrow is a reader for one page, which is to be given back.
+func (s *Site) borrow(root *os.Root) *reader {
+	r, ok := idle.Get().(*reader)
+	if !ok || r.of != s.Rules {
+		r = s.reader(nil, nil)
+		r.of = s.Rules
+	}
+	r.root, r.maxPage = root, s.mostOctets()
+	return r
+}
+
+func (r *reader) giveBack() {
+	r.root = nil
+	idle.Put(r)
 }
 
 // read makes the page of one entry. If what was read is none, all that is said of

@@ -90,7 +90,7 @@ func (s *Site) Check() error {
 	if _, err := s.base(); err != nil {
 		return err
 	}
-	root, err := s.open()
+	root, err := s.openListed()
 	if err != nil {
 		return err
 	}
@@ -111,11 +111,20 @@ func (s *Site) base() (string, error) {
 	return base, nil
 }
 
-// open opens the folder and makes sure that it can be listed.
+// open opens the folder.
 func (s *Site) open() (*os.Root, error) {
 	root, err := os.OpenRoot(s.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("site folder: %w", err)
+	}
+	return root, nil
+}
+
+// openListed opens the folder and makes sure that it can be listed.
+func (s *Site) openListed() (*os.Root, error) {
+	root, err := s.open()
+	if err != nil {
+		return nil, err
 	}
 	dir, err := root.Open(".")
 	if err == nil {
@@ -152,7 +161,8 @@ func (s *Site) Fetch(ctx context.Context, location string) (content.Page, error)
 	if err != nil {
 		return content.Page{}, err
 	}
-	r := s.reader(root, nil)
+	r := s.borrow(root)
+	defer r.giveBack()
 	return r.read(entry{location: location, url: u})
 }
 
