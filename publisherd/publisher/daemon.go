@@ -75,6 +75,7 @@ func (d *Daemon) scanEvery() time.Duration { return time.Duration(d.rescan.Load(
 // receipt, for at most 15 seconds, closes the sessions, and returns nil. An
 // error means that the store has failed.
 func (d *Daemon) Run(ctx context.Context) error {
+	d.p.pulse.beats.Store(true)
 	group, stop := errgroup.WithContext(ctx)
 	hard, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(nil)

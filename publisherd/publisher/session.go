@@ -183,7 +183,7 @@ func (p *Publisher) dial(ctx context.Context, rels []*Relationship) (*session, e
 		return nil, err
 	}
 	for series, why := range refused.series {
-		p.log.Error("series refused", "indexer", rels[0].Indexer, "series", series, "error", why)
+		p.log.Info("series refused", "indexer", rels[0].Indexer, "series", series, "error", why)
 	}
 	if s, err = p.dialOnce(ctx, rest); err != nil {
 		return nil, p.judged(rest, err)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -59,6 +60,8 @@ type fakeIndexer struct {
 	batches  int      // that came
 	alones   int      // of them, with a page alone
 	limits   []uint32 // not empty: hints of refusals by a limit, one a batch
+	quota    int      // not 0: how many pages it holds at the most
+	excludes string   // not empty: pages with it in their URL are excluded
 	rebinds  int
 }
 
@@ -309,6 +312,9 @@ func (f *fakeIndexer) batch(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 			return result(&oiv1.BatchResult{Series: b.Series, BatchId: o.ID[:], Refused: &oiv1.Fault{Reason: string(grants.ErrBase)}}), nil
 		}
 	}
+	if f.overQuota(m, frame, b.ItemsBytes) {
+		return result(&oiv1.BatchResult{Series: b.Series, BatchId: o.ID[:], Refused: &oiv1.Fault{Reason: string(grants.ErrQuota), Detail: "that is too much", RetryMs: 300_000}}), nil
+	}
 	if f.spoilt(b, frame) {
 		return result(&oiv1.BatchResult{Series: b.Series, BatchId: o.ID[:], Refused: &oiv1.Fault{Reason: string(grants.ErrMalformed), Detail: "this page"}}), nil
 	}
@@ -348,6 +354,9 @@ func (f *fakeIndexer) unpack(offer *stage.Batch, m translog.Manifest, frame []by
 		} else {
 			f.keep(it.Url, body)
 			f.pages[it.Url] = state.Item{URLHash: h, Digest: sha256.Sum256(body), Format: uint8(it.Format)}
+		}
+		if f.excludes != "" && strings.Contains(it.Url, f.excludes) {
+			page.Decision, decision = translog.Exclude, oiv1.Decision_DECISION_EXCLUDE
 		}
 		var digest [32]byte
 		if page.Op == translog.OpPut {
