@@ -1,10 +1,13 @@
 package indexer
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable/durabletest"
 	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
 )
 
@@ -90,4 +93,56 @@ func TestWhatThereIsNoRoomForIsNotAskedForAgainBeforeThereIs(t *testing.T) {
 			s.deliver(c, s.answer(q.Id, q.Urls))
 		})
 	}
+}
+
+// TestAskedPagesAreAskedForAgainOnceThereIsRoomOnTheDisk: what was delivered stays,
+// what is under way is taken back, and the rest is asked for in the same session.
+func TestAskedPagesAreAskedForAgainOnceThereIsRoomOnTheDisk(t *testing.T) {
+	t.Parallel()
+	d := durabletest.New()
+	d.SetFree(1 << 30)
+	r := &rig{t: t, dir: t.TempDir(), fs: d.FS(), room: durable.Room{LowWater: 1 << 20, Every: time.Millisecond}, requests: Requests{Pages: 2, Rate: 1000}}
+	r.create()
+	r.open()
+	t.Cleanup(func() { r.close() })
+	p := r.example()
+	s := p.source(site)
+	c := p.session(s.series)
+	pages := urls(site, 3)
+	s.tell(c, "words", pages...)
+	q := c.asked()
+	s.deliver(c, s.answer(q.Id, q.Urls[:1]))
+	kept, lost := q.Urls[0], q.Urls[1]
+
+	d.SetFree(1)
+	r.eventually("the disk to be nearly full", func() bool { return r.x.Ready() != nil })
+	r.x.sessions.askSoon(p.local.Name())
+	if f := c.next().GetContentCancel(); f.GetId() != q.Id {
+		t.Fatalf("no request is taken back, but %v", f)
+	}
+	if a := c.deliver(s.answer(q.Id, []string{lost})); !exhaustedBy(a.Refused) {
+		t.Errorf("a page that was under way: %v", a)
+	}
+	c.send(&oiv1.PublisherFrame{Frame: &oiv1.PublisherFrame_ContentAnswer{ContentAnswer: &oiv1.ContentAnswer{
+		Series: q.Series, Id: q.Id, Refused: &oiv1.Fault{Reason: string(grants.ErrCancelled)},
+	}}})
+	if ack := c.tell(s.signals("words", site+"new")); !exhaustedBy(ack.Refused) {
+		t.Errorf("a signal: %v", ack)
+	}
+	if rec := r.record(s.series); rec.Wanted != 2 || rec.Delivered != 1 {
+		t.Errorf("on the full disk %d pages are wanted, and %d were delivered", rec.Wanted, rec.Delivered)
+	}
+
+	d.SetFree(1 << 30)
+	q = c.asked()
+	if !slices.Equal(q.Urls, []string{lost, pages[0]}) {
+		t.Errorf("asked for %v, want %s and %s", q.Urls, lost, pages[0])
+	}
+	s.deliver(c, s.answer(q.Id, q.Urls))
+	for _, u := range []string{kept, lost, pages[0]} {
+		if err := r.readable(s.series, u); err != nil {
+			t.Errorf("%s: %v", u, err)
+		}
+	}
+	r.sound("all is there")
 }
