@@ -295,7 +295,7 @@ func (s *session) listen(ctx context.Context) error {
 		return s.explain(ctx, err)
 	}
 	if x := f.GetFault(); x != nil {
-		return refusedBy(x)
+		return endedBy(x)
 	}
 	if x := f.GetDrain(); x != nil {
 		return &Draining{time.Duration(x.ComeBackMs) * time.Millisecond}
