@@ -40,6 +40,7 @@ const (
 	ErrBase         Reason = "base-unknown"      // a patch on what is not held
 	ErrNotHeld      Reason = "not-held"          // a deletion of what is not held
 	ErrExhausted    Reason = "exhausted"         // no room for it now: the same may be taken later
+	ErrQuota        Reason = "quota"             // as much of this publisher is held as the indexer's operator lets it have
 	ErrLimit        Reason = "limit"             // UZPIF-OI 10.1: a limit of the grant is used up
 	ErrCursor       Reason = "cursor"            // of a feed: it leads nowhere, or no further
 	ErrRetention    Reason = "retention"         // UZPIF-OI 11.1: the time for which it may be kept is over
@@ -79,6 +80,7 @@ var sentences = map[Reason]string{
 	ErrBase:         "the base of the patch is not held",
 	ErrNotHeld:      "the page is not held",
 	ErrExhausted:    "the other side has no room for it now",
+	ErrQuota:        "the indexer holds as much of this publisher as its operator allows",
 	ErrLimit:        "a limit of the grant is used up",
 	ErrCursor:       "the cursor leads nowhere; begin anew",
 	ErrRetention:    "the time for which it may be kept is over",

@@ -78,7 +78,15 @@ func (d *daemon) commands() http.Handler {
 		})
 	})
 	mux.HandleFunc("GET /deliveries", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.p.Deliveries) })
-	mux.HandleFunc("GET /refused", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.p.DeadLetters) })
+	mux.HandleFunc("GET /refused", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, func() (publisher.DeadLetterList, error) {
+			limit, err := strconv.ParseUint(r.URL.Query().Get("limit"), 10, 16)
+			if err != nil {
+				return publisher.DeadLetterList{}, cli.With(cli.Usage, err)
+			}
+			return d.p.DeadLetters(r.URL.Query().Get("after"), int(limit))
+		})
+	})
 	mux.HandleFunc("GET /receipts", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, func() (publisher.ReceiptList, error) {
 			limit, err := strconv.ParseUint(r.URL.Query().Get("limit"), 10, 16)

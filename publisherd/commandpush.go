@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -94,6 +95,9 @@ func (a *app) printResult(w io.Writer, r publisher.Result) error {
 	if more := r.RefusedCount - fewRefused; more > 0 {
 		fmt.Fprintf(w, "  and %d more pages; \"refused\" lists them\n", more)
 	}
+	if before := r.Undelivered - r.RefusedCount; before > 0 {
+		fmt.Fprintf(w, "  %d pages that were refused before are not sent again before they change; \"refused\" lists them\n", before)
+	}
 	for _, x := range r.Unshown {
 		fmt.Fprintf(w, "  NOT SHOWN %s: %s; it was sent again\n", x.URL, x.Reason)
 	}
@@ -149,6 +153,8 @@ func newStatus(a *app) *cobra.Command {
 				if !x.LimitedUntil.IsZero() {
 					fmt.Fprintf(w, "  the grant's limit is used up; the rest goes from %s on\n", x.LimitedUntil)
 				}
+				io.WriteString(w, describeSession(x.Session, time.Now()))
+				io.WriteString(w, describeHeld(x.Held))
 				if x.Alarm != nil {
 					fmt.Fprintf(w, "  ALARM (%s) at %s: %s\n", x.Alarm.Reason, x.Alarm.At, x.Alarm.Detail)
 				}
@@ -170,6 +176,36 @@ func askedStatus(ctx context.Context, p *publisher.Publisher) (publisher.Status,
 	asked := p.AskHolders(ctx, "")
 	s, err := p.Status()
 	return s, errors.Join(asked, err)
+}
+
+// describeSession is how the daemon's session stands, in words, if not well.
+func describeSession(s *publisher.SessionStatus, now time.Time) string {
+	if s == nil || s.Open {
+		return ""
+	}
+	text := "  no session"
+	if !s.Since.IsZero() {
+		text += fmt.Sprintf(" since %s", s.Since)
+	}
+	if s.Next.After(now) {
+		text += fmt.Sprintf("; tried again at %s", s.Next)
+	}
+	if s.LastError != "" {
+		text += ": " + s.LastError
+	}
+	return text + "\n"
+}
+
+// describeHeld is why the indexer takes nothing more, in words.
+func describeHeld(h *publisher.HeldStatus) string {
+	if h == nil {
+		return ""
+	}
+	next := "with the next push"
+	if !h.Retry.IsZero() {
+		next = "at " + h.Retry.String()
+	}
+	return fmt.Sprintf("  OVER QUOTA since %s: %s; offered again %s, or as soon as pages are deleted\n", h.Since, h.Detail, next)
 }
 
 // describeHolders is who was handed pages, in words.

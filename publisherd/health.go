@@ -59,7 +59,7 @@ func (w *watcher) read() (figures, error) {
 			w.filled[s.Series], w.moved[s.Series] = new(monitor.Progress), new(monitor.Progress)
 		}
 		waits := s.State == "in-force" && (s.Backlog > 0 || s.Pending) && s.Alarm == nil
-		held := s.LimitedUntil.After(now) // by what both sides signed
+		held := s.LimitedUntil.After(now) || s.Held != nil // by what both sides signed, or its operator's word
 		f.outboxes[s.Series] = outbox{
 			age:   w.filled[s.Series].Stuck(now, waits, 0),
 			stuck: w.moved[s.Series].Stuck(now, waits && !held, f.revision(s)),
@@ -117,6 +117,9 @@ func (w *watcher) judgeAgreements(r *monitor.Report, f *figures) {
 		}
 		if s.Refused != nil && s.Refused.Count > 0 {
 			r.Warn("pages_refused", "%s, %s: %d pages are not delivered; the command refused lists them", s.Identity, s.Collection, s.Refused.Count)
+		}
+		if s.Held != nil {
+			r.Warn("over_quota", "%s, %s: %s", s.Identity, s.Collection, s.Held.Detail)
 		}
 		if s.State != "in-force" {
 			continue

@@ -63,7 +63,11 @@ func (d *daemon) agreementsSection(f *figures, now time.Time) monitor.Section {
 		case !p.Open.IsZero():
 			open[p.Indexer] = "open for " + monitor.Ago(now.Sub(p.Open))
 		case p.LastError != "":
-			open[p.Indexer] = "none: " + p.LastError
+			open[p.Indexer] = "none for " + monitor.Ago(now.Sub(p.Closed))
+			if p.Next.After(now) {
+				open[p.Indexer] += ", tried again in " + monitor.Ago(p.Next.Sub(now))
+			}
+			open[p.Indexer] += ": " + p.LastError
 		}
 	}
 	for i := range f.Status.Indexers {
@@ -83,6 +87,12 @@ func (d *daemon) agreementsSection(f *figures, now time.Time) monitor.Section {
 		}
 		if o := f.outboxes[x.Series]; o.stuck > time.Minute {
 			a.Facts = append(a.Facts, monitor.Fact{Name: "Unmoved for", Value: monitor.Ago(o.stuck)})
+		}
+		if x.Held != nil {
+			a.Facts = append(a.Facts, monitor.Fact{Name: "Over quota", Value: "since " + monitor.Moment(x.Held.Since.Time) + ": " + x.Held.Detail})
+		}
+		if r := x.Refused; r != nil {
+			a.Facts = append(a.Facts, monitor.Fact{Name: "Refused pages", Value: monitor.Number(float64(r.Count)) + ": " + reasonsOf(r)})
 		}
 		if x.Alarm != nil {
 			a.Facts = append(a.Facts, monitor.Fact{Name: "Alarm", Value: x.Alarm.Reason + ": " + x.Alarm.Detail})

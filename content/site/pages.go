@@ -110,7 +110,7 @@ type result struct {
 }
 
 // largeFile is the size above which files are read one at a time: reading one takes
-// up to four times its size (TestLargeFilesAreReadOneAtATime).
+// up to three times its size (TestLargeFilesAreReadOneAtATime).
 const largeFile = 16 << 20
 
 // ahead reads ahead of the caller.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -131,19 +132,44 @@ func (r *reader) page(page content.Page, kind fileKind, src []byte) (content.Pag
 	}
 	words, f := r.extract(text)
 	if len(text) > maxKept { // the payload takes as much again as src and text
-		r.buf, r.lex.src = nil, nil
+		r.buf, r.lex = nil, lexer{}
 		clear(r.stack[:cap(r.stack)]) // names are cut out of text
+		makeRoom(len(text))
 	}
 	if slices.Contains(f.robots, "noindex") || slices.Contains(f.robots, "none") {
 		return content.Page{}, fmt.Errorf("%q: %w", e.location, ErrNotOffered)
 	}
 	describe(&page, f, len(words))
 	page.Format = content.FormatTCT
-	page.Payload, page.Fingerprint = tct.EncodeWords(make([]byte, 0, len(words)+len(words)/16+len(page.URL)+len(page.Title)+256), tct.Document{
+	page.Payload, page.Fingerprint = tct.EncodeWords(make([]byte, 0, payloadSize(words)+len(page.URL)+len(page.Title)+256), tct.Document{
 		URL: page.URL, Title: page.Title, Language: page.Language,
 	}, words)
 	page.Digest = sha256.Sum256(page.Payload)
 	return page, nil
+}
+
+// makeRoom gives back what is garbage by now, before a large file has so many octets
+// more asked for. Left to itself the collector would let what was read, its words
+// and the payload stand beside one another, and those of the file before.
+func makeRoom(octets int) {
+	if octets > largeFile {
+		debug.FreeOSMemory()
+	}
+}
+
+// payloadSize is about how many octets words take in a payload: of a large page not
+// too few, since to move it would take as many again.
+func payloadSize(words []byte) int {
+	if len(words) <= maxKept {
+		return len(words) + len(words)/16
+	}
+	n := len(words)
+	for _, c := range words {
+		if c < ' ' || c == '"' || c == '\\' {
+			n++ // of control characters words have tabs and line feeds alone
+		}
+	}
+	return n
 }
 
 // maxTries bounds how often a file is read that is written to meanwhile.
@@ -197,6 +223,7 @@ func (r *reader) readAll(f *os.File, location string, size int64) ([]byte, error
 	if size > r.maxPage {
 		return nil, tooLarge
 	}
+	makeRoom(int(size))
 	// One octet more than there should be shows a file that grows.
 	r.buf = slices.Grow(r.buf[:0], int(size)+1)
 	for {
@@ -218,6 +245,7 @@ func (r *reader) readAll(f *os.File, location string, size int64) ([]byte, error
 
 // shrink lets go of buffers that a large page has left.
 func (r *reader) shrink() {
+	defer makeRoom(cap(r.buf) + cap(r.body.out))
 	if cap(r.buf) > maxKept {
 		r.buf = nil
 	}
@@ -227,7 +255,7 @@ func (r *reader) shrink() {
 	if cap(r.aux.out)+cap(r.aux.indent) > maxKept {
 		r.aux = writer{}
 	}
-	r.lex.src = nil
+	r.lex = lexer{}
 }
 
 // describe fills in what the page says of itself, and the warnings.

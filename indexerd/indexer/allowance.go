@@ -2,6 +2,7 @@ package indexer
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
@@ -121,7 +123,6 @@ func (x *Indexer) call(ctx context.Context, name envelope.Name) error {
 // fits refuses a batch that would have its publisher use more than it may. One
 // that takes nothing more than it gives back is taken in any case.
 func (in *ingest) fits(tx *translog.Tx) error {
-	a := in.s.x.allowance.Load()
 	var octets, pages int64
 	for i := range in.items {
 		it := &in.items[i]
@@ -132,25 +133,54 @@ func (in *ingest) fits(tx *translog.Tx) error {
 			octets, pages = octets-int64(it.old.Length), pages-1
 		}
 	}
+	return in.s.x.beyond(tx.Batch(), in.rec.Publisher, octets, pages)
+}
+
+// fitsAlone is fits for a page alone, before its payload comes: what is held may
+// still change, but who is over its quota does not send 100 MiB to hear so.
+func (in *ingest) fitsAlone() error {
+	x, it := in.s.x, &in.items[0]
+	octets, pages := int64(it.length), int64(1)
+	var old catalogueRow
+	known, err := durable.ReadJSON(x.store, sidKey('C', in.held.rec.SID, it.h[:]...), &old)
+	if err != nil {
+		return err
+	}
+	if known && old.Held {
+		octets, pages = octets-int64(old.Length), 0
+	}
+	return x.beyond(x.store, in.held.rec.Publisher, octets, pages)
+}
+
+// beyond refuses what a publisher would hold more, where that is over its quota.
+func (x *Indexer) beyond(r durable.Reader, name envelope.Name, octets, pages int64) error {
+	a := x.allowance.Load()
 	tooMany, tooLarge := a.Pages > 0 && pages > 0, a.Octets > 0 && octets > 0
 	if !tooMany && !tooLarge {
 		return nil
 	}
-	recs, err := seriesOf(tx.Batch(), in.rec.Publisher)
+	heldOctets, heldPages, err := heldOf(r, name)
 	if err != nil {
 		return err
 	}
-	for _, rec := range recs {
-		octets, pages = octets+int64(rec.PayloadBytes), pages+int64(rec.Pages)
-	}
+	octets, pages = octets+heldOctets, pages+heldPages
 	detail := ""
 	switch {
 	case tooMany && pages > int64(a.Pages):
-		detail = "more pages than this indexer holds of one publisher"
+		detail = fmt.Sprintf("with this batch there would be %d pages of this publisher, over all its series, and at most %d are held", pages, a.Pages)
 	case tooLarge && octets > int64(a.Octets):
-		detail = "more octets than this indexer holds of one publisher"
+		detail = fmt.Sprintf("with this batch there would be %d octets of this publisher, over all its series, and at most %d are held", octets, a.Octets)
 	default:
 		return nil
 	}
-	return &refusal{reason: grants.ErrExhausted, detail: detail, retryMS: retryStorage}
+	return &refusal{reason: grants.ErrQuota, detail: detail, retryMS: retryStorage}
+}
+
+// heldOf is what is held of a publisher, over all its series.
+func heldOf(r durable.Reader, name envelope.Name) (octets, pages int64, err error) {
+	recs, err := seriesOf(r, name)
+	for _, rec := range recs {
+		octets, pages = octets+int64(rec.PayloadBytes), pages+int64(rec.Pages)
+	}
+	return octets, pages, err
 }

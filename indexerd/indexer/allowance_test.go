@@ -44,7 +44,7 @@ func TestAPublisherHoldsNoMoreThanItMay(t *testing.T) {
 			b.take()
 			continue
 		}
-		if f := result.Refused; grants.Reason(f.Reason) != grants.ErrExhausted || f.RetryMs != retryStorage {
+		if f := result.Refused; grants.Reason(f.Reason) != grants.ErrQuota || f.RetryMs != retryStorage {
 			t.Errorf("%s: refused by %q, retry after %d ms", tt.name, f.Reason, f.RetryMs)
 		}
 	}

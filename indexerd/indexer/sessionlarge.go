@@ -226,6 +226,9 @@ func (in *ingest) stage(f *oiv1.Batch, frame *aloneFrame) (payload []byte, err e
 	if len(in.items) != 1 || in.items[0].op != translog.OpPut || in.items[0].base != nil {
 		return nil, refuse(grants.ErrMalformed, "a page alone is one page")
 	}
+	if err := in.fitsAlone(); err != nil {
+		return nil, err
+	}
 	seal, err := in.beginFile()
 	if err != nil {
 		return nil, err

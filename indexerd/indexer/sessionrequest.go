@@ -25,10 +25,11 @@ const (
 type asker struct {
 	wake chan struct{} // look again; at most one note waits
 
-	// outMu guards out, until and last.
+	// outMu guards out, until, full and last.
 	outMu sync.Mutex
 	out   map[string]*request  // under way, by series
 	until map[string]time.Time // series that are left alone for a while
+	full  map[string]*fullness // of those that are, because there is no room
 	last  uint64               // id of the last request
 }
 
@@ -43,7 +44,7 @@ type request struct {
 }
 
 func newAsker() *asker {
-	return &asker{wake: make(chan struct{}, 1), out: make(map[string]*request), until: make(map[string]time.Time)}
+	return &asker{wake: make(chan struct{}, 1), out: make(map[string]*request), until: make(map[string]time.Time), full: make(map[string]*fullness)}
 }
 
 func (a *asker) nudge() {
@@ -128,6 +129,9 @@ func (s *session) askAll(ctx context.Context) (time.Duration, error) {
 		h := s.live[name]
 		if !h.pair.Grant.Body.Mode.Asks() {
 			continue
+		}
+		if err := s.roomAgain(name); err != nil {
+			return askEvery, err
 		}
 		room := s.x.store.Room() == nil
 		free, err := s.free(ctx, name, room)
@@ -241,7 +245,7 @@ func (s *session) contentAnswer(ctx context.Context, f *oiv1.ContentAnswer) erro
 		url := q.urls[r.Page]
 		delete(q.open, url)
 		switch reason := grants.Reason(r.Reason); reason {
-		case grants.ErrLimit, grants.ErrExhausted, grants.ErrCancelled:
+		case grants.ErrLimit, grants.ErrQuota, grants.ErrExhausted, grants.ErrCancelled:
 		default:
 			gone = append(gone, url)
 		}
@@ -250,7 +254,9 @@ func (s *session) contentAnswer(ctx context.Context, f *oiv1.ContentAnswer) erro
 	if len(f.Refusals) > 0 || f.Refused != nil {
 		s.x.log.Info("pages refused", "publisher", s.peer.Card.Identity, "series", f.Series, "pages", len(f.Refusals), "reason", f.Refused.GetReason())
 	}
-	s.leaveAlone(f, len(q.open))
+	if err := s.leaveAlone(f, len(q.open)); err != nil {
+		return err
+	}
 	if len(gone) > 0 {
 		if err := s.x.tlog.Commit(ctx, &dropping{s.x, s.peer.Card.Identity, f.Series, gone, q.through}); err != nil {
 			return err
@@ -278,22 +284,6 @@ func (s *session) ended(f *oiv1.ContentAnswer) (*request, error) {
 	}
 	delete(a.out, f.Series)
 	return q, nil
-}
-
-// leaveAlone decides for how long nothing of a series is asked for: until a limit
-// is over, or, where pages were left out without a reason, for a while.
-func (s *session) leaveAlone(f *oiv1.ContentAnswer, open int) {
-	var wait time.Duration
-	switch {
-	case f.Refused.GetReason() == string(grants.ErrCancelled):
-	case f.Refused != nil && f.Refused.RetryMs > 0:
-		wait = min(time.Duration(f.Refused.RetryMs)*time.Millisecond, askLimited)
-	case f.Refused != nil, open > 0:
-		wait = askAgain
-	}
-	s.asks.outMu.Lock()
-	defer s.asks.outMu.Unlock()
-	s.asks.until[f.Series] = time.Now().Add(wait)
 }
 
 // askSoon has the session of a publisher look at what is wanted.

@@ -279,11 +279,12 @@ func digest(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs("kept-"+args[0]), timeless(ts.ReadFile("stdout")), 0o600))
 }
 
-// lookedAt is what the last look at the public log showed: each session looks anew.
-var lookedAt = regexp.MustCompile(`"log":\{[^}]*\}`)
+// ofNow is what stands in a status of this moment: what the last look at the public
+// log showed, where each session looks anew, and how a daemon's session stands.
+var ofNow = regexp.MustCompile(`,"(log|session)":\{[^}]*\}`)
 
 func timeless(output string) []byte {
-	return lookedAt.ReplaceAll([]byte(output), []byte(`"log":{}`))
+	return ofNow.ReplaceAll([]byte(output), nil)
 }
 
 // atmost PATH N requires that a number of the last JSON line is at most N.

@@ -39,6 +39,9 @@ func (b *backoff) next(v verdict) time.Duration {
 		return max(min(v.hint, maxLimitHint), attemptGap)
 	}
 	b.failures++
+	if v.apart { // what is offered again is content: each time after twice as long
+		return min(max(min(v.hint, maxHint), attemptGap)<<min(b.failures-1, 12), maxHint)
+	}
 	return max(time.Duration(b.draw(int64(ceiling)+1)), min(v.hint, maxHint), attemptGap)
 }
 
@@ -63,6 +66,7 @@ type verdict struct {
 	alarm   bool          // the other side is not honest, or not sound
 	session bool          // it is about the session, not about one series
 	exact   bool          // hint is neither more nor less than what has to be waited
+	apart   bool          // the one series alone waits: its session is sound, and the others go on in it
 }
 
 // judge gives the verdict on a failure.
@@ -77,7 +81,9 @@ func judge(err error) verdict {
 	case errors.As(err, &draining):
 		return verdict{hint: draining.ComeBack, session: true}
 	case errors.As(err, &refused) && refused.Reason == grants.ErrLimit && refused.RetryMS > 0:
-		return verdict{hint: time.Duration(refused.RetryMS) * time.Millisecond, exact: true}
+		return verdict{hint: time.Duration(refused.RetryMS) * time.Millisecond, exact: true, apart: true}
+	case errors.As(err, &refused) && refused.Reason == grants.ErrQuota:
+		return verdict{hint: time.Duration(refused.RetryMS) * time.Millisecond, apart: true}
 	case errors.As(err, &refused) && refused.RetryMS > 0:
 		return verdict{hint: time.Duration(refused.RetryMS) * time.Millisecond, session: true}
 	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrDraining), errors.Is(err, ErrStopping),

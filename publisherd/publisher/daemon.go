@@ -75,6 +75,7 @@ func (d *Daemon) scanEvery() time.Duration { return time.Duration(d.rescan.Load(
 // receipt, for at most 15 seconds, closes the sessions, and returns nil. An
 // error means that the store has failed.
 func (d *Daemon) Run(ctx context.Context) error {
+	d.p.pulse.beats.Store(true)
 	group, stop := errgroup.WithContext(ctx)
 	hard, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(nil)
@@ -294,7 +295,7 @@ func (s *session) listen(ctx context.Context) error {
 		return s.explain(ctx, err)
 	}
 	if x := f.GetFault(); x != nil {
-		return refusedBy(x)
+		return endedBy(x)
 	}
 	if x := f.GetDrain(); x != nil {
 		return &Draining{time.Duration(x.ComeBackMs) * time.Millisecond}

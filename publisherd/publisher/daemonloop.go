@@ -17,6 +17,8 @@ import (
 type conn interface {
 	// bring pushes one series; see session.bring.
 	bring(ctx context.Context, stop <-chan struct{}, r *Relationship, sc *scanned) (Result, error)
+	// answerOnly does no more for one series than to answer what the indexer asked for.
+	answerOnly(ctx context.Context, stop <-chan struct{}, r *Relationship, sc *scanned) (Result, error)
 	// idle waits for what the indexer says by itself, and returns it as an
 	// error; or the cause of ctx's end.
 	idle(ctx context.Context) error
@@ -54,18 +56,10 @@ type indexerLoop struct {
 	stopped map[string]error    // series that are given up until the restart
 	held    map[string]*holding // series that have to wait
 	last    time.Time           // the last attempt
-	told    string              // what was logged last as an error of the session
+	told    complaint           // what was logged last of attempts that failed
 	waiting int                 // revocations that were not settled when last looked at
 	late    string              // what was logged last as an error of a revocation
 	partial map[string]Result   // of the rounds that go on in the next session, by series
-}
-
-// A holding keeps one series out of sessions for a while.
-type holding struct {
-	back  backoff
-	until time.Time
-	err   error
-	told  string // what was logged last as an error
 }
 
 // A round is one wish that every series be pushed now.
@@ -167,7 +161,9 @@ func (l *indexerLoop) run(stop, hard context.Context) error {
 func (l *indexerLoop) forgive() bool {
 	select {
 	case <-l.anew:
-		clear(l.held)
+		for series := range l.held {
+			l.release(series)
+		}
 		l.back.reset()
 		return true
 	default:
@@ -199,9 +195,10 @@ func (l *indexerLoop) active() ([]*Relationship, error) {
 		return nil, err
 	}
 	asked, now := l.asked(), time.Now()
+	l.forget(all)
 	return slices.DeleteFunc(all, func(r *Relationship) bool {
 		h := l.held[r.Series]
-		return l.stopped[r.Series] != nil || h != nil && !asked && now.Before(h.until)
+		return l.stopped[r.Series] != nil || h != nil && !h.apart && !asked && now.Before(h.until)
 	}), nil
 }
 
@@ -244,7 +241,7 @@ func (l *indexerLoop) attempt(stop, hard context.Context, rels []*Relationship) 
 			l.back.reset()
 		}
 	}(time.Now())
-	l.told = ""
+	l.told = complaint{}
 	quit, leave := context.WithCancelCause(stop)
 	var leaving sync.WaitGroup
 	leaving.Go(func() {
@@ -273,14 +270,19 @@ func (l *indexerLoop) attempt(stop, hard context.Context, rels []*Relationship) 
 func (l *indexerLoop) bring(ctx, stop context.Context, c conn, rels []*Relationship) error {
 	rounds := l.take()
 	var results []Result
+	var apart []error // of series that wait while the session goes on
 	for _, r := range rels {
 		sc := l.newest(r.Collection)
 		if sc == nil {
 			continue // the first scan is under way
 		}
+		push, waits := c.bring, len(rounds) == 0 && l.waits(r, sc)
+		if waits {
+			push = c.answerOnly
+		}
 		result, err := Result{}, stop.Err()
 		if err == nil {
-			result, err = c.bring(ctx, stop.Done(), r, sc)
+			result, err = push(ctx, stop.Done(), r, sc)
 			l.report(result)
 			if before, ok := l.partial[r.Series]; ok {
 				result = before.plus(result)
@@ -292,19 +294,27 @@ func (l *indexerLoop) bring(ctx, stop context.Context, c conn, rels []*Relations
 			l.giveBack(rounds, rels, results)
 			return err
 		}
+		if err != nil && judge(err).apart {
+			l.blame(r, sc, err)
+			apart = append(apart, err)
+			continue
+		}
 		if err != nil {
 			if !errors.Is(err, errAnew) {
-				l.blame(r, err)
+				l.blame(r, sc, err)
 			}
 			l.answerAll(rounds, results, err)
 			return err
 		}
-		delete(l.held, r.Series)
+		if !waits {
+			l.release(r.Series)
+		}
+		l.room(result)
 	}
-	if l.linger(rounds, rels, results) {
+	if apart == nil && l.linger(rounds, rels, results) {
 		return nil
 	}
-	l.answerAll(rounds, results, nil)
+	l.answerAll(rounds, results, errors.Join(apart...))
 	return nil
 }
 
@@ -314,29 +324,6 @@ func (l *indexerLoop) report(r Result) {
 	}
 	l.log.Info("pushed", "indexer", r.Indexer, "collection", r.Collection, "revision", r.Revision, "sent", r.Sent,
 		"deleted", r.Deleted, "refused", r.RefusedCount, "tree_size", r.TreeSize, "wire_bytes_out", r.WireOut, "seconds", r.Seconds)
-}
-
-// blame decides what a failure means for the one series that it happened to.
-func (l *indexerLoop) blame(r *Relationship, err error) {
-	v := judge(err)
-	switch {
-	case v.session:
-	case v.alarm:
-		l.stopped[r.Series] = err
-	default:
-		h := l.held[r.Series]
-		if h == nil {
-			h = &holding{back: backoff{draw: l.draw}}
-			l.held[r.Series] = h
-		}
-		wait := h.back.next(v)
-		h.err, h.until = err, time.Now().Add(wait)
-		level := slog.LevelInfo
-		if err.Error() != h.told {
-			h.told, level = err.Error(), slog.LevelError
-		}
-		l.log.Log(context.Background(), level, "series held", "indexer", l.name, "series", r.Series, "error", err, "retry_ms", wait.Milliseconds())
-	}
 }
 
 // idle waits until there is a reason to push again, or to end the session.
@@ -395,28 +382,15 @@ func (l *indexerLoop) after(err error) time.Duration {
 		l.log.Error("alarm: stopped until the restart", "indexer", l.name, "error", err)
 		return attemptGap
 	}
-	level := slog.LevelInfo
-	if !v.session && err.Error() != l.told {
-		l.told, level = err.Error(), slog.LevelError
-	}
-	l.log.Log(context.Background(), level, "retry", "indexer", l.name, "error", err, "retry_ms", wait.Milliseconds())
+	l.complain(v, err, wait)
 	return wait
-}
-
-// aside reports whether err was put to the account of one series.
-func (l *indexerLoop) aside(err error) bool {
-	for _, h := range l.held {
-		if h.err == err {
-			return true
-		}
-	}
-	return false
 }
 
 // wait ends after d, or at a round that is asked for, or when grants or
 // configuration have changed; but not before attemptGap has passed.
 func (l *indexerLoop) wait(stop context.Context, d time.Duration) {
 	before, _ := l.series()
+	l.pulse.tries(time.Now().Add(d))
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for waiting := true; waiting; {

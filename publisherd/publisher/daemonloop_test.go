@@ -24,6 +24,10 @@ type testIndexer struct {
 	deliver  func(ctx context.Context, stop <-chan struct{}, series string) error
 	says     chan error
 	sessions int           // open now
+	deleted  int           // by each push
+	served   int           // how often a series that waits was looked at
+	tries    int           // how often a series was refused for room
+	roomy    bool          // there is room for it
 	over     chan struct{} // closed when a new session is to take the place of this one
 }
 
@@ -105,7 +109,14 @@ func (c testConn) bring(ctx context.Context, stop <-chan struct{}, r *Relationsh
 	if err == nil {
 		c.x.pushed = append(c.x.pushed, r.Series)
 	}
-	return Result{Indexer: r.Indexer, Collection: r.Collection}, err
+	return Result{Indexer: r.Indexer, Collection: r.Collection, Deleted: c.x.deleted}, err
+}
+
+func (c testConn) answerOnly(_ context.Context, _ <-chan struct{}, r *Relationship, _ *scanned) (Result, error) {
+	c.x.mu.Lock()
+	defer c.x.mu.Unlock()
+	c.x.served++
+	return Result{Indexer: r.Indexer, Collection: r.Collection}, nil
 }
 
 func (c testConn) outdated() <-chan struct{} { return c.x.over }
@@ -182,9 +193,11 @@ func TestAnIndexerThatIsNotUpYetIsRetried(t *testing.T) {
 
 // TestAnIndexerThatIsDownForADayIsCaughtUpWithin: it is asked at most once every
 // five minutes after the first few, and has what waited five minutes after it is
-// back at the latest.
+// back at the latest. The log has a line an hour about it.
 func TestAnIndexerThatIsDownForADayIsCaughtUpWithin(t *testing.T) {
+	lines := new(countingHandler)
 	withLoop(t, with(func(x *testIndexer) {
+		x.log = slog.New(lines)
 		begin := time.Now()
 		x.refuse = func(int) error {
 			if time.Since(begin) < 24*time.Hour {
@@ -199,6 +212,12 @@ func TestAnIndexerThatIsDownForADayIsCaughtUpWithin(t *testing.T) {
 		}
 		if x.count("docs-1") != 0 {
 			t.Error("something was pushed")
+		}
+		if n := lines.records; n < 24 || n > 30 {
+			t.Errorf("%d lines are logged in a day", n)
+		}
+		if f := x.pulse.read(); f.Closed.IsZero() || !f.Next.After(time.Now()) || f.Next.After(time.Now().Add(backoffCap)) {
+			t.Errorf("none since %v, and the next attempt is noted for %v", f.Closed, f.Next)
 		}
 		time.Sleep(backoffCap + 2*time.Second)
 		if x.open() != 1 || x.count("docs-1") != 1 {

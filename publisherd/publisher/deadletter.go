@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"bytes"
 	"errors"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
@@ -31,6 +30,7 @@ type letter struct {
 	Detail   string        `json:"detail,omitempty"`
 	Revision uint64        `json:"revision"`
 	Since    envelope.Time `json:"since"`
+	Excluded bool          `json:"excluded,omitzero"` // by the indexer: it is a row of the state, without content
 }
 
 func letterKey(series string, h [32]byte) []byte { return rowKey('A', series, 'f', h[:]) }
@@ -39,7 +39,7 @@ func letterKey(series string, h [32]byte) []byte { return rowKey('A', series, 'f
 const lettersOfDraft = 4096
 
 // bury writes a letter, under the time of the page's first one.
-func (a agreement) bury(b *durable.Batch, l letter) error {
+func (a agreement) bury(b *durable.Batch, sum *letterSum, l letter) error {
 	key := letterKey(a.rel.Series, urlHash(l.URL))
 	var before letter
 	known, err := durable.ReadJSON(b, key, &before)
@@ -48,47 +48,46 @@ func (a agreement) bury(b *durable.Batch, l letter) error {
 	}
 	if known {
 		l.Since = before.Since
+		l.Excluded = l.Excluded || before.Excluded // it is a row of the state still
+		sum.remove(before)
 	}
+	sum.add(l)
 	return durable.WriteJSON(b, key, l)
 }
 
+// exhume takes the letter of a page away, if there is one.
+func (a agreement) exhume(b *durable.Batch, sum *letterSum, h [32]byte) error {
+	key := letterKey(a.rel.Series, h)
+	var before letter
+	known, err := durable.ReadJSON(b, key, &before)
+	if err != nil || !known {
+		return err
+	}
+	sum.remove(before)
+	return b.Delete(key)
+}
+
 // settleLetters takes note of what became of the items of a batch, in the commit
-// of its receipt.
+// of its receipt. Mostly there is no letter, and then not each page has to be
+// looked up.
 func (a agreement) settleLetters(b *durable.Batch, items []offered, all []decided, at envelope.Time) error {
-	any, err := a.anyLetter(b)
+	sum, err := a.letterSum(b)
 	if err != nil {
 		return err
 	}
 	for i, it := range items {
-		if it.Op == translog.OpPut && all[i].decision == translog.Exclude {
-			if err := a.bury(b, letter{URL: it.URL, Reason: clean(all[i].reason), Revision: it.Revision, Since: at}); err != nil {
-				return err
-			}
-			continue
+		var err error
+		switch {
+		case it.Op == translog.OpPut && all[i].decision == translog.Exclude:
+			err = a.bury(b, &sum, letter{URL: it.URL, Reason: clean(all[i].reason), Revision: it.Revision, Since: at, Excluded: true})
+		case sum.Count > 0:
+			err = a.exhume(b, &sum, urlHash(it.URL))
 		}
-		if !any {
-			continue
-		}
-		key := letterKey(a.rel.Series, urlHash(it.URL))
-		_, err := b.Get(key)
-		if err == nil {
-			err = b.Delete(key)
-		}
-		if err != nil && !errors.Is(err, durable.ErrNotFound) {
+		if err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// anyLetter reports whether there is one: mostly there is none, and then not each
-// page has to be looked up.
-func (a agreement) anyLetter(r durable.Reader) (bool, error) {
-	all := rowKey('A', a.rel.Series, 'f')
-	for _, err := range r.Scan(all, durable.PrefixEnd(all)) {
-		return true, err
-	}
-	return false, nil
+	return a.setLetterSum(b, sum)
 }
 
 // buryAll writes what this side found out itself, and takes away what counts no
@@ -99,17 +98,21 @@ func (a agreement) buryAll(dead []letter, over [][32]byte) error {
 	}
 	b := a.store.NewBatch()
 	defer b.Close()
+	sum, err := a.letterSum(b)
+	if err != nil {
+		return err
+	}
 	for _, l := range dead {
-		if err := a.bury(b, l); err != nil {
+		if err := a.bury(b, &sum, l); err != nil {
 			return err
 		}
 	}
 	for _, h := range over {
-		if err := b.Delete(letterKey(a.rel.Series, h)); err != nil {
+		if err := a.exhume(b, &sum, h); err != nil {
 			return err
 		}
 	}
-	return b.Commit()
+	return errors.Join(a.setLetterSum(b, sum), b.Commit())
 }
 
 // refuse notes a page that is not offered.
@@ -127,86 +130,4 @@ func (d *drafter) passOver(r durable.Reader, h [32]byte) error {
 	}
 	d.over = append(d.over, h)
 	return err
-}
-
-// A RefusedStatus sums the dead letters of an agreement up.
-type RefusedStatus struct {
-	Count   int            `json:"count"`
-	Reasons map[string]int `json:"reasons"`
-	Since   envelope.Time  `json:"since,omitzero"` // of the oldest
-	// First are at most 10 of them.
-	First []DeadLetter `json:"first"`
-}
-
-// letters yields the dead letters of an agreement, one at a time.
-func (a agreement) letters(r durable.Reader, yield func(DeadLetter) error) error {
-	lo := rowKey('A', a.rel.Series, 'f')
-	for kv, err := range r.Scan(lo, durable.PrefixEnd(lo)) {
-		if err != nil {
-			return err
-		}
-		var l letter
-		if _, err := durable.ReadJSON(r, bytes.Clone(kv.Key), &l); err != nil {
-			return err
-		}
-		if err := yield(DeadLetter{
-			Indexer: a.rel.Indexer, Collection: a.rel.Collection, URL: l.URL, Reason: l.Reason, Detail: l.Detail, Revision: l.Revision, Since: l.Since,
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// refused sums up; nil if there are none.
-func (a agreement) refused(r durable.Reader) (*RefusedStatus, error) {
-	s := &RefusedStatus{Reasons: make(map[string]int)}
-	err := a.letters(r, func(l DeadLetter) error {
-		s.Count++
-		s.Reasons[l.Reason]++
-		if s.Since.IsZero() || l.Since.Before(s.Since.Time) {
-			s.Since = l.Since
-		}
-		if len(s.First) < 10 {
-			s.First = append(s.First, l)
-		}
-		return nil
-	})
-	if err != nil || s.Count == 0 {
-		return nil, err
-	}
-	return s, nil
-}
-
-// DeadLetters lists the pages that are not delivered, of all agreements, and behind
-// them the files of folders that can give none.
-func (p *Publisher) DeadLetters() ([]DeadLetter, error) {
-	rels, err := Relationships(p.dir)
-	if err != nil {
-		return nil, err
-	}
-	all := []DeadLetter{}
-	for _, r := range rels {
-		err := agreement{p.store, r}.letters(p.store, func(l DeadLetter) error {
-			all = append(all, l)
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	sources, err := Sources(p.dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range sources {
-		err := p.journal(s.Name).brokenFiles(p.store, func(l DeadLetter) error {
-			all = append(all, l)
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
 }

@@ -1,7 +1,9 @@
 package publisher
 
 import (
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
@@ -134,10 +137,25 @@ func TestTenThousandRefusedPagesAreSummedUp(t *testing.T) {
 	if r.Count != pages || r.Reasons[string(grants.ErrPayload)] != pages || len(r.First) != 10 || r.Since != at {
 		t.Errorf("%d, %d of them named", r.Count, len(r.First))
 	}
-	letters, err := x.p.DeadLetters()
-	check(t, err)
-	if len(letters) != pages || letters[17].Collection != "docs" || letters[17].Revision == 0 {
-		t.Errorf("%d letters", len(letters))
+	seen := make(map[string]bool)
+	for after, parts := "", 1; ; parts++ {
+		list, err := x.p.DeadLetters(after, pages)
+		check(t, err)
+		if len(list.Letters) > MaxDeadLetters || list.Total != pages {
+			t.Fatalf("%d of %d letters at once", len(list.Letters), list.Total)
+		}
+		for _, l := range list.Letters {
+			seen[l.URL] = true
+			if l.Collection != "docs" || l.Revision == 0 {
+				t.Fatalf("%+v", l)
+			}
+		}
+		if after = list.Next; after == "" {
+			if parts != 11 || len(seen) != pages {
+				t.Errorf("%d letters in %d parts", len(seen), parts)
+			}
+			break
+		}
 	}
 	var result Result
 	for _, it := range items {
@@ -153,4 +171,75 @@ func TestTenThousandRefusedPagesAreSummedUp(t *testing.T) {
 	if r := x.refused(); r.Count != 0 {
 		t.Errorf("%d when all were delivered", r.Count)
 	}
+}
+
+// TestTheSumOfDeadLettersIsThatOfTheRows whatever is refused, delivered, deleted, and
+// refused again by the other side.
+func TestTheSumOfDeadLettersIsThatOfTheRows(t *testing.T) {
+	x := newFixture(t)
+	a := agreement{x.p.store, x.rel}
+	draw := rand.New(rand.NewPCG(1, 2))
+	url := func() string { return fmt.Sprintf("https://example.com/doc/%d", draw.IntN(40)) }
+	reason := func() string { return fmt.Sprintf("reason-%d", draw.IntN(maxReasons+20)) }
+	for range 400 {
+		if draw.IntN(3) == 0 {
+			check(t, a.buryAll([]letter{{URL: url(), Reason: reason(), Since: envelope.At(x.s.Now)}}, [][32]byte{urlHash(url())}))
+		} else {
+			b := x.p.store.NewBatch()
+			item := offered{URL: url(), Op: []translog.Op{translog.OpPut, translog.OpTombstone}[draw.IntN(2)]}
+			d := decided{op: item.Op, decision: []translog.Decision{translog.Include, translog.Exclude}[draw.IntN(2)], reason: reason()}
+			check(t, errors.Join(a.settleLetters(b, []offered{item}, []decided{d}, envelope.At(x.s.Now)), b.Commit()))
+			b.Close()
+		}
+		sum, err := a.letterSum(x.p.store)
+		check(t, err)
+		rows, excluded, reasons := 0, 0, 0
+		check(t, a.letters(x.p.store, nil, func(key []byte, _ DeadLetter) (bool, error) {
+			var l letter
+			_, err := durable.ReadJSON(x.p.store, key, &l)
+			if rows++; l.Excluded {
+				excluded++
+			}
+			return true, err
+		}))
+		for _, n := range sum.Reasons {
+			reasons += n
+		}
+		if sum.Count != rows || sum.Excluded != excluded || reasons != rows || len(sum.Reasons) > maxReasons+1 {
+			t.Fatalf("%+v, and there are %d rows, %d of them excluded", sum, rows, excluded)
+		}
+	}
+}
+
+func TestAnExcludedPageIsNotCountedAsDelivered(t *testing.T) {
+	x := newFixture(t)
+	x.fake.excludes = "bad"
+	x.write("good", "first")
+	x.write("bad-1", "first")
+	x.write("bad-2", "first")
+	results, err := x.push()
+	check(t, err)
+	if r := results[0]; r.Sent != 1 || r.RefusedCount != 2 || r.Undelivered != 2 || r.Unchanged != 0 {
+		t.Errorf("%+v", r)
+	}
+	delivered := func(want uint64) {
+		t.Helper()
+		s, err := x.p.Status()
+		check(t, err)
+		if got := s.Indexers[0].Pages; got != want {
+			t.Errorf("the status counts %d pages delivered, want %d", got, want)
+		}
+	}
+	delivered(1)
+	batches := x.fake.batches
+	results, err = x.push()
+	check(t, err)
+	if r := results[0]; r.RefusedCount != 0 || r.Undelivered != 2 || r.Unchanged != 1 || x.fake.batches != batches {
+		t.Errorf("nothing changed: %+v", r)
+	}
+	x.fake.excludes = "bad-2"
+	x.write("bad-1", "second")
+	_, err = x.push()
+	check(t, err)
+	delivered(2)
 }

@@ -24,6 +24,8 @@ import (
 //	A series 00 'd' rev h   where a page stands in the deletion after a revocation
 //	A series 00 'e' rev     the leaves of that deletion
 //	A series 00 'f' h       a page that is not delivered: its dead letter
+//	A series 00 'g'         how many of those there are, by reason
+//	A series 00 'h'         why the indexer takes nothing of it for now
 //	A series 00 'a'         how many pages were signalled and asked for
 //	A series 00 'q'         when the indexer was last asked to show pages
 //	A series 00 'k' h       a payload that was acknowledged, as a base of patches

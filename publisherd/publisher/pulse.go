@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
@@ -22,6 +23,8 @@ const recentHappenings = 10
 type pulse struct {
 	items, octets, answer, evaluate, scan *tally.Meter
 	receipts, refusals                    *tally.Recent[Happening]
+
+	beats atomic.Bool // a daemon runs
 
 	// knownMu guards peers and scans, which grow with grants and sources.
 	knownMu sync.Mutex
@@ -60,11 +63,14 @@ type peerPulse struct {
 
 // PeerFigures are what was noted of one indexer since the start.
 type PeerFigures struct {
-	Indexer         envelope.Name
-	Open            time.Time // since when there is a session; zero if there is none
-	Closed          time.Time // since when there is none; zero before the first attempt
-	LastError       string    // of the last session or attempt; empty after a success
-	Sessions        uint64    // that were opened
+	Indexer   envelope.Name
+	Open      time.Time // since when there is a session; zero if there is none
+	Closed    time.Time // since when there is none; zero before the first attempt
+	LastError string    // of the last session or attempt; empty after a success
+	Next      time.Time // of the next attempt; zero while there is a session
+	Sessions  uint64    // that were opened
+	// Held are series that wait in the session, and until when.
+	Held            map[string]time.Time
 	Ends            map[string]uint64
 	Refusals        map[string]uint64
 	Batches, Pages  uint64    // that a receipt is stored for
@@ -96,7 +102,26 @@ func (x *peerPulse) opened(now time.Time, wire *counter) {
 	x.figuresMu.Lock()
 	defer x.figuresMu.Unlock()
 	x.figures.Open, x.figures.Closed, x.figures.LastError, x.wire = now, time.Time{}, "", wire
-	x.figures.Sessions++
+	x.figures.Sessions, x.figures.Next = x.figures.Sessions+1, time.Time{}
+}
+
+// tries notes when the next attempt is made.
+func (x *peerPulse) tries(at time.Time) {
+	x.figuresMu.Lock()
+	defer x.figuresMu.Unlock()
+	x.figures.Next = at
+}
+
+// holds notes until when a series waits; the zero time ends that.
+func (x *peerPulse) holds(series string, until time.Time) {
+	x.figuresMu.Lock()
+	defer x.figuresMu.Unlock()
+	if x.figures.Held == nil {
+		x.figures.Held = make(map[string]time.Time)
+	}
+	if x.figures.Held[series] = until; until.IsZero() {
+		delete(x.figures.Held, series)
+	}
 }
 
 // closed notes the end of a session, or an attempt that brought none.
@@ -129,6 +154,7 @@ func (x *peerPulse) read() PeerFigures {
 	x.figuresMu.Lock()
 	defer x.figuresMu.Unlock()
 	f := x.figures
+	f.Held = maps.Clone(f.Held)
 	f.Ends, f.Refusals = x.ends.Read(), x.refused.Read()
 	if x.wire != nil {
 		f.WireIn, f.WireOut = f.WireIn+x.wire.allIn.Load(), f.WireOut+x.wire.allOut.Load()

@@ -33,6 +33,7 @@ type Result struct {
 	Waiting      uint64          `json:"waiting"`       // that it means to ask for later
 	Refused      []RefusedItem   `json:"refused"`       // the first 10,000 of them
 	RefusedCount int             `json:"refused_count"` // all of them
+	Undelivered  int             `json:"undelivered"`   // those that were refused by now, by this push or one before
 	Skipped      []SkippedItem   `json:"skipped"`       // the first 10,000 of them
 	SkippedCount int             `json:"skipped_count"` // all of them
 	Receipts     []envelope.Hash `json:"receipts"`
@@ -350,65 +351,4 @@ func (r Result) plus(next Result) Result {
 	next.Probes += r.Probes
 	next.Unshown = append(r.Unshown, next.Unshown...)
 	return next
-}
-
-// bring pushes one series over the session. When stop is closed it ends, with
-// ErrStopping, behind the batch that is in flight.
-func (s *session) bring(ctx context.Context, stop <-chan struct{}, r *Relationship, sc *scanned) (Result, error) {
-	start := time.Now()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	result := Result{Indexer: r.Indexer, Collection: r.Collection, Refused: []RefusedItem{}, Skipped: []SkippedItem{}, Receipts: []envelope.Hash{}, TreeSize: s.tree.Size}
-	result.acked = func() {
-		select {
-		case <-stop:
-			cancel(ErrStopping)
-		default:
-		}
-	}
-	for _, k := range sc.report.Skipped {
-		result.Skipped = append(result.Skipped, SkippedItem{k.Location, k.Reason})
-	}
-	result.SkippedCount = sc.report.SkippedCount
-	err := s.refused[r.Series]
-	if err == nil {
-		err = r.withheld(s.p.dir)
-	}
-	if err == nil {
-		err = s.push(ctx, r, sc.col, &result)
-	}
-	if err == nil {
-		err = s.answerAsked(ctx, r, sc.col, &result)
-	}
-	if err == nil {
-		err = s.follow(r, &result)
-	}
-	if err == nil {
-		err = s.probe(ctx, agreement{s.p.store, r}, sc.col, &result)
-	}
-	if err == nil && len(result.Unshown) == 0 {
-		err = s.p.calm(r)
-	}
-	result.acked = nil
-	result.WireOut, result.WireIn, result.Handshake = s.wire.out.Swap(0), s.wire.in.Swap(0), s.wire.handshake.Swap(0)
-	result.RoundTrips = s.wire.trips.Swap(0)
-	result.Seconds = time.Since(start).Seconds()
-	if err != nil {
-		return result, s.p.judged([]*Relationship{r}, fmt.Errorf("%s, collection %s: %w", r.Indexer, r.Collection, err))
-	}
-	return result, nil
-}
-
-// follow takes note of where the series stands after a push: the session may
-// push it again.
-func (s *session) follow(r *Relationship, result *Result) error {
-	c, err := agreement{s.p.store, r}.cursor(s.p.store)
-	if err != nil {
-		return err
-	}
-	result.Unchanged = c.Pages - min(c.Pages, uint64(result.Sent))
-	if held := s.held[r.Series]; held != nil && !c.Receipt.IsZero() {
-		held.JournalEpoch, held.Revision, held.StateRoot, held.Receipt = c.JournalEpoch, c.Acked, c.State[:], c.Receipt[:]
-	}
-	return nil
 }

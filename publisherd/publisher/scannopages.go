@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"iter"
@@ -187,12 +188,14 @@ func (s *scanner) forgetStale() error {
 	return b.Commit()
 }
 
-// brokenFiles yields the files of a collection that cannot be a page as they are.
-func (j journal) brokenFiles(r durable.Reader, yield func(DeadLetter) error) error {
+// brokenFiles yields the files of a collection that cannot be a page as they are,
+// behind the row after, or all if it is nil, with the keys of their rows.
+func (j journal) brokenFiles(r durable.Reader, after []byte, yield func(key []byte, l DeadLetter) (bool, error)) error {
 	return noPageRows(r, j.coll, func(location string, n noPage) (bool, error) {
-		if !n.Broken {
+		key := noPageKey(j.coll, location)
+		if !n.Broken || bytes.Compare(key, after) <= 0 {
 			return true, nil
 		}
-		return true, yield(DeadLetter{Collection: j.coll, Location: location, Reason: n.Reason, Since: n.Since})
+		return yield(key, DeadLetter{Collection: j.coll, Location: location, Reason: n.Reason, Since: n.Since})
 	})
 }

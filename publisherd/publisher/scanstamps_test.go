@@ -215,7 +215,7 @@ func TestAFileThatGivesNoPageIsReadOnce(t *testing.T) {
 	var listed []DeadLetter
 	broken := func() int {
 		listed = nil
-		ok(t, c.j.brokenFiles(c.j.store, func(l DeadLetter) error { listed = append(listed, l); return nil }))
+		ok(t, c.j.brokenFiles(c.j.store, nil, func(_ []byte, l DeadLetter) (bool, error) { listed = append(listed, l); return true, nil }))
 		return len(listed)
 	}
 	if broken() != 2 || listed[1].Location != "d.html" || listed[1].Reason != "larger than 104857600 octets" {

@@ -63,6 +63,8 @@ type Refused struct {
 	Reason  grants.Reason
 	Detail  string
 	RetryMS uint32 // when not 0: how long to wait before trying again
+
+	ended bool // it ended the session, and is not about what was sent last
 }
 
 func (r *Refused) Error() string {
@@ -74,9 +76,14 @@ func (r *Refused) Error() string {
 
 func (r *Refused) Unwrap() error { return r.Reason }
 
-// refusedBy is a fault that the indexer sent.
+// refusedBy is a refusal that the indexer sent.
 func refusedBy(f *oiv1.Fault) error {
 	return &Refused{Reason: grants.Reason(clean(f.Reason)), Detail: clean(f.Detail), RetryMS: f.RetryMs}
+}
+
+// endedBy is refusedBy of a fault that ended the session.
+func endedBy(f *oiv1.Fault) error {
+	return &Refused{Reason: grants.Reason(clean(f.Reason)), Detail: clean(f.Detail), RetryMS: f.RetryMs, ended: true}
 }
 
 // ErrProtocol is returned when the indexer says what the protocol does not
@@ -183,7 +190,7 @@ func (p *Publisher) dial(ctx context.Context, rels []*Relationship) (*session, e
 		return nil, err
 	}
 	for series, why := range refused.series {
-		p.log.Error("series refused", "indexer", rels[0].Indexer, "series", series, "error", why)
+		p.log.Info("series refused", "indexer", rels[0].Indexer, "series", series, "error", why)
 	}
 	if s, err = p.dialOnce(ctx, rest); err != nil {
 		return nil, p.judged(rest, err)
@@ -306,7 +313,7 @@ func (s *session) next(ctx context.Context) (*oiv1.IndexerFrame, error) {
 	}
 	s.wire.heard()
 	if x := f.GetFault(); x != nil {
-		return nil, refusedBy(x)
+		return nil, endedBy(x)
 	}
 	if x := f.GetDrain(); x != nil {
 		return nil, &Draining{time.Duration(x.ComeBackMs) * time.Millisecond}

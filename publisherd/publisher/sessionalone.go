@@ -58,7 +58,7 @@ func (s *session) sendAlone(ctx context.Context, series string, manifest *envelo
 	if err != nil {
 		return err
 	}
-	out := &chunkWriter{ctx: ctx, s: s, size: int(min(s.welcome.Limits.ChunkBytes, 1<<20))}
+	out := &chunkWriter{ctx: ctx, s: s, size: s.chunkSize()}
 	encoder, err := newEncoder()
 	if err != nil {
 		return err

@@ -173,7 +173,7 @@ func TestALargePageIsSentInBoundedMemory(t *testing.T) {
 	if want := sha256.Sum256(bytes.Join([][]byte{list, payload}, nil)); sum != want {
 		t.Error("something else came out")
 	}
-	if !k.batch.Alone || k.batch.FrameBytes != 0 || k.batch.RawBytes != uint64(dr.rawBytes) || k.most != 1<<20 {
+	if !k.batch.Alone || k.batch.FrameBytes != 0 || k.batch.RawBytes != uint64(dr.rawBytes) || k.most != mostChunk {
 		t.Errorf("header %v, chunks of up to %d octets", k.batch, k.most)
 	}
 }

@@ -18,6 +18,14 @@ const (
 	mostCredit = 1 << 30
 )
 
+// mostChunk is the largest chunk that is sent, in octets. On a line of 16 KiB a second,
+// the slowest that an indexer bears with, one takes 16 seconds: until a frame has come
+// whole nothing is heard of this side, and who says nothing for 42 is given up
+// (TestASlowLineIsNoSilence).
+const mostChunk = 256 << 10
+
+func (s *session) chunkSize() int { return int(min(s.welcome.Limits.ChunkBytes, mostChunk)) }
+
 // errAnswered ends the sending of a batch that has its answer already.
 var errAnswered = errors.New("the batch is answered already")
 
@@ -39,7 +47,7 @@ func (s *session) credited(c *oiv1.Credit) error {
 // if last is set. It waits for credit as long as for an answer, and stops with
 // errAnswered when it gets one.
 func (s *session) sendChunks(ctx context.Context, data []byte, last bool) error {
-	size := uint64(min(s.welcome.Limits.ChunkBytes, 1<<20))
+	size := uint64(s.chunkSize())
 	for len(data) > 0 {
 		if err := s.awaitCredit(ctx); err != nil {
 			return err

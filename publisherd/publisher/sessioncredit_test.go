@@ -1,8 +1,11 @@
 package publisher
 
 import (
+	"encoding/hex"
 	"errors"
+	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
@@ -51,5 +54,44 @@ func TestACreditThatIsNoneEndsTheSession(t *testing.T) {
 	s := &session{welcome: &oiv1.Welcome{Limits: &oiv1.Limits{InitialCredit: mostCredit}}}
 	if s.beginBatch(); s.credit != mostCredit {
 		t.Errorf("credit %d", s.credit)
+	}
+}
+
+// TestASlowLineIsNoSilence: what an indexer bears with in octets a second is enough
+// for it to hear of this side, frame by frame, well before it would give it up.
+func TestASlowLineIsNoSilence(t *testing.T) {
+	const slowest = 16 << 10 // leastRate of the indexer
+	for _, alone := range []uint64{0, 64 << 10} {
+		x := newFixture(t)
+		x.fake.alone = alone
+		noise := make([]byte, 700<<10)
+		rand.NewChaCha8([32]byte{}).Read(noise)
+		x.write("a", hex.EncodeToString(noise)[:700<<10])
+		_, err := x.push()
+		check(t, err)
+		if x.fake.chunk < 64<<10 || time.Duration(x.fake.chunk/slowest)*time.Second > silence/2 {
+			t.Errorf("a chunk of %d octets, %d pages alone", x.fake.chunk, x.fake.alones)
+		}
+	}
+}
+
+// TestAFaultThatEndsTheSessionIsNotPutToAPage: it is about the line, or about all.
+func TestAFaultThatEndsTheSessionIsNotPutToAPage(t *testing.T) {
+	x := newFixture(t)
+	x.write("a", "first")
+	x.fake.slow = true
+	_, err := x.push()
+	var refused *Refused
+	if !errors.As(err, &refused) || refused.Reason != grants.ErrMalformed {
+		t.Fatalf("%v", err)
+	}
+	if r := x.refused(); r.Count != 0 {
+		t.Errorf("%+v", r)
+	}
+	x.fake.slow = false
+	results, err := x.push()
+	check(t, err)
+	if results[0].Sent != 1 {
+		t.Errorf("%+v", results[0])
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -59,6 +60,10 @@ type fakeIndexer struct {
 	batches  int      // that came
 	alones   int      // of them, with a page alone
 	limits   []uint32 // not empty: hints of refusals by a limit, one a batch
+	quota    int      // not 0: how many pages it holds at the most
+	chunk    int      // the largest that came
+	slow     bool     // finds each batch to come too slowly
+	excludes string   // not empty: pages with it in their URL are excluded
 	rebinds  int
 }
 
@@ -292,6 +297,7 @@ func (f *fakeIndexer) batch(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 			return nil, err
 		}
 		frame = append(frame, in.GetChunk().GetData()...)
+		f.chunk = max(f.chunk, len(in.GetChunk().GetData()))
 		last = in.GetChunk().GetLast()
 	}
 	if b.Alone {
@@ -308,6 +314,12 @@ func (f *fakeIndexer) batch(stream grpc.BidiStreamingServer[oiv1.PublisherFrame,
 		if frame = f.unpatch(b, frame); frame == nil {
 			return result(&oiv1.BatchResult{Series: b.Series, BatchId: o.ID[:], Refused: &oiv1.Fault{Reason: string(grants.ErrBase)}}), nil
 		}
+	}
+	if f.slow {
+		return &oiv1.IndexerFrame{Frame: &oiv1.IndexerFrame_Fault{Fault: &oiv1.Fault{Reason: string(grants.ErrMalformed), Detail: "too slow"}}}, nil
+	}
+	if f.overQuota(m, frame, b.ItemsBytes) {
+		return result(&oiv1.BatchResult{Series: b.Series, BatchId: o.ID[:], Refused: &oiv1.Fault{Reason: string(grants.ErrQuota), Detail: "that is too much", RetryMs: 300_000}}), nil
 	}
 	if f.spoilt(b, frame) {
 		return result(&oiv1.BatchResult{Series: b.Series, BatchId: o.ID[:], Refused: &oiv1.Fault{Reason: string(grants.ErrMalformed), Detail: "this page"}}), nil
@@ -348,6 +360,9 @@ func (f *fakeIndexer) unpack(offer *stage.Batch, m translog.Manifest, frame []by
 		} else {
 			f.keep(it.Url, body)
 			f.pages[it.Url] = state.Item{URLHash: h, Digest: sha256.Sum256(body), Format: uint8(it.Format)}
+		}
+		if f.excludes != "" && strings.Contains(it.Url, f.excludes) {
+			page.Decision, decision = translog.Exclude, oiv1.Decision_DECISION_EXCLUDE
 		}
 		var digest [32]byte
 		if page.Op == translog.OpPut {

@@ -34,6 +34,9 @@ func (s *session) isolate(ctx context.Context, a agreement, c cursor, d *drafter
 	if !errors.As(err, &refused) || !poisons(refused.Reason) || len(dr.items) == 0 || s.poison >= maxPoison {
 		return next, err
 	}
+	if refused.ended && dr.alone == nil {
+		return next, err // of a line that is too slow for a batch, say: no page is at fault
+	}
 	if len(dr.items) == 1 {
 		s.poison++
 		return s.buryPoison(a, c, dr, refused, report)

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,7 +70,7 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 		}
 	}
 	if c.Seen >= h.Revision && !c.Reconciling {
-		return nil // nothing changed costs nothing
+		return a.noteRoom(nil, s.p.now()) // nothing changed costs nothing
 	}
 	s.reach = h.Revision
 	d, err := s.newDrafter(a, col, h.Revision)
@@ -181,15 +182,16 @@ func (s *session) offerOne(ctx context.Context, a agreement, c cursor, dr *draft
 	s.p.pulse.answer.Since(began)
 	if answer.Refused != nil {
 		s.noteRefusal(a.rel, clean(answer.Refused.Reason))
-		if err := a.dropPending(); err != nil {
-			return c, err
-		}
-		return c, refusedBy(answer.Refused)
+		refused := refusedBy(answer.Refused)
+		return c, cmp.Or(errors.Join(a.dropPending(), a.noteRoom(refused, s.p.now())), refused)
 	}
 	c, err = s.take(a, manifest, pending, answer, sent, kept{dr.bodies, s.p.patchBytes()}, report)
 	if err == nil {
 		s.p.pulse.items.Observe(float64(len(dr.items)))
 		s.p.pulse.octets.Observe(float64(dr.rawBytes))
+	}
+	if err == nil {
+		err = a.noteRoom(nil, s.p.now())
 	}
 	if err == nil && dr.patch != nil {
 		report.Patched += dr.patch.pages

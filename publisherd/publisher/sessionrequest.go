@@ -264,7 +264,7 @@ func (s *session) deliverAsked(ctx context.Context, a agreement, c cursor, d *dr
 			err = s.stopForToday(a)
 		}
 		var refused *Refused
-		if errors.As(err, &refused) && refused.Reason == grants.ErrLimit {
+		if errors.As(err, &refused) && (refused.Reason == grants.ErrLimit || refused.Reason == grants.ErrQuota) {
 			answer.Refused = refused.fault()
 			return sent, nil
 		}

@@ -54,6 +54,8 @@ type IndexerStatus struct {
 	Log            *LogCheck          `json:"log,omitempty"`        // the comparison with the public log
 	Downstream     *HoldersStatus     `json:"downstream,omitempty"` // to whom it says that it handed pages
 	Refused        *RefusedStatus     `json:"refused,omitempty"`    // pages that are not delivered
+	Held           *HeldStatus        `json:"held,omitempty"`       // the indexer has no room for more
+	Session        *SessionStatus     `json:"session,omitempty"`    // of a daemon that runs, while the grant is in force
 }
 
 // A RevocationStatus is one revocation with what was acknowledged. State is
@@ -180,7 +182,7 @@ func (p *Publisher) indexerStatus(r *Relationship, h head) (IndexerStatus, error
 	g := r.Pair.Grant.Object
 	line := IndexerStatus{
 		Identity: r.Indexer, Collection: r.Collection, Series: r.Series, State: r.State(p.now()), GrantID: g.ID, ExpiresAt: envelope.At(g.ExpiresAt),
-		Backlog: h.Revision - min(c.Seen, h.Revision), Pages: c.Pages, Pending: pending != nil, LastCheckpoint: tree.Size, Revocations: []RevocationStatus{},
+		Backlog: h.Revision - min(c.Seen, h.Revision), Pending: pending != nil, LastCheckpoint: tree.Size, Revocations: []RevocationStatus{},
 	}
 	line.Expiry, line.Alert, line.Renewal = r.Expiry(p.now()), r.Alert(p.now()), r.Renewal
 	if !c.Receipt.IsZero() {
@@ -204,7 +206,15 @@ func (p *Publisher) indexerStatus(r *Relationship, h head) (IndexerStatus, error
 	if line.Alarm, err = p.alarm(r); err != nil {
 		return line, err
 	}
-	if line.Refused, err = a.refused(p.store); err != nil {
+	sum, err := a.letterSum(p.store)
+	if err != nil {
+		return line, err
+	}
+	line.Pages = sum.delivered(c)
+	if line.Refused, err = a.refused(p.store, sum); err != nil {
+		return line, err
+	}
+	if err := p.waiting(&line, a); err != nil {
 		return line, err
 	}
 	if who, ok := p.trust.Lookup(r.Indexer); ok {
