@@ -1,7 +1,6 @@
 package indexer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -100,12 +99,19 @@ func (c *identityConn) Write(b []byte) (int, error) {
 var errStuck = errors.New("the publisher took nothing for too long")
 
 // written waits until what was urgent is out, for as long as a peer that takes it
-// needs.
-func written(done <-chan struct{}) {
-	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
-	defer cancel()
-	select {
-	case <-done:
-	case <-ctx.Done(): // the Send that waits fails when the stream's handler has returned
+// needs: the time counts from the moment that a frame is offered to it, since with
+// thousands of sessions that end together it may be long until that.
+func (s *session) written() {
+	look := time.NewTicker(flushTime / 4)
+	defer look.Stop()
+	for begun := time.Now(); time.Since(begun) < flushMost; {
+		select {
+		case <-s.link.Written():
+			return
+		case <-look.C:
+			if s.link.Stuck() > flushTime { // the Send fails when the stream's handler has returned
+				return
+			}
+		}
 	}
 }
