@@ -19,10 +19,10 @@ const (
 	stuckTime       = 30 * time.Second // in which a peer takes nothing of what it is sent
 )
 
-// times are those of handshakeTime, idleTime and stuckTime; tests shorten them.
-type times struct{ handshake, idle, stuck time.Duration }
+// times are those of handshakeTime, idleTime, stuckTime and silence; tests shorten them.
+type times struct{ handshake, idle, stuck, silence time.Duration }
 
-func defaultTimes() times { return times{handshakeTime, idleTime, stuckTime} }
+func defaultTimes() times { return times{handshakeTime, idleTime, stuckTime, silence} }
 
 // perIdentity are transport credentials that let each identity have so many connections
 // at once, and give up one whose peer takes nothing off the wire.

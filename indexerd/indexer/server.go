@@ -20,6 +20,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/internal/link"
 	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
 )
 
@@ -149,6 +150,8 @@ func toStatus(err error) error {
 		return nil
 	case errors.Is(err, errStuck):
 		return status.Error(codes.ResourceExhausted, errStuck.Error())
+	case errors.Is(err, link.ErrSilent):
+		return status.Error(codes.Unavailable, link.ErrSilent.Error())
 	case errors.Is(err, errFenced):
 		return status.Error(codes.Aborted, errFenced.Error())
 	case errors.Is(err, errShutdown):

@@ -200,7 +200,7 @@ func (x *Indexer) accept(ctx context.Context, stream grpc.BidiStreamingServer[oi
 		IsBeat:    func(f *oiv1.PublisherFrame) bool { return f.GetHeartbeat() != nil },
 		Admit:     credit.admit,
 		Divert:    func(f *oiv1.PublisherFrame) (bool, error) { return s.overtake(ctx, f) },
-		Heartbeat: heartbeat, Silence: silence, Queue: queueIn, Go: x.readers.Go,
+		Heartbeat: heartbeat, Silence: x.times.silence, Queue: queueIn, Go: x.readers.Go,
 	})
 	return s, nil
 }

@@ -188,22 +188,36 @@ func (l *Link[Out, In]) put(ctx context.Context, q chan Out, f Out) error {
 }
 
 // Recv returns the next frame that is no heartbeat. Frames that came before
-// the link failed are still returned.
+// the link failed are still returned. It does not wait for the reading to end,
+// which that of a peer that has fallen silent never may.
 func (l *Link[Out, In]) Recv(ctx context.Context) (In, error) {
 	var none In
 	select {
 	case f, ok := <-l.in:
-		if !ok && l.refuse != nil {
-			return none, l.refuse
-		}
-		if !ok {
-			<-l.done
+		return l.received(f, ok)
+	case <-l.done:
+		select {
+		case f, ok := <-l.in:
+			return l.received(f, ok)
+		default:
 			return none, l.err
 		}
-		return f, nil
 	case <-ctx.Done():
 		return none, context.Cause(ctx)
 	}
+}
+
+// received is what Recv says of what it took out of the queue, which Read closes
+// at its end.
+func (l *Link[Out, In]) received(f In, ok bool) (In, error) {
+	if !ok && l.refuse != nil {
+		return f, l.refuse
+	}
+	if !ok {
+		<-l.done
+		return f, l.err
+	}
+	return f, nil
 }
 
 // Done is closed when the link has failed or was closed.

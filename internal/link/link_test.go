@@ -74,6 +74,9 @@ func TestSilenceEndsTheLink(t *testing.T) {
 		w.recv <- "beat"
 		time.Sleep(30 * time.Second)
 		w.recv <- "beat"
+		if _, err := l.Recv(t.Context()); !errors.Is(err, ErrSilent) {
+			t.Errorf("Recv = %v", err)
+		}
 		if err := wait(); !errors.Is(err, ErrSilent) {
 			t.Errorf("Write = %v", err)
 		}
