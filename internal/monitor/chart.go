@@ -55,7 +55,10 @@ func draw(title, unit, per string, points []point) Chart {
 		show, scale, unit = func(v float64) string { return Octets(uint64(v)) }, scaleOf(most), ""
 	}
 	top := roundUp(most/scale) * scale
-	c.Top, c.Now, c.Span = show(top)+per, show(last.v)+per, Ago(last.at.Sub(first))
+	if scale > 1 && top == 1000*scale {
+		top = 1024 * scale // the next unit
+	}
+	c.Top, c.Now, c.Span = show(top), show(last.v)+per, Ago(last.at.Sub(first))
 	c.Words = fmt.Sprintf("%s: now %s%s%s; in the last %s at most %s, on average %s",
 		title, show(last.v), unit, per, c.Span, show(most), show(sum/float64(len(points))))
 	c.Line = line(points, first, last.at, top)

@@ -188,10 +188,13 @@ func TestHistoryIsBounded(t *testing.T) {
 func TestASizeIsDrawnAsOne(t *testing.T) {
 	h := new(History)
 	for i := range 4 {
-		h.Add(time.Unix(int64(10*i), 0), float64(i*30<<20), float64(i*3<<20))
+		h.Add(time.Unix(int64(10*i), 0), float64(i*30<<20), float64(i*3<<20), float64(i*9000<<10))
 	}
 	c := h.Rate("Payload", "octets", 0)
-	if c.Now != "3.0 MiB a second" || c.Top != "5.0 MiB a second" || !strings.HasPrefix(c.Words, "Payload: now 3.0 MiB a second; in the last 20 s at most 3.0 MiB") {
+	if c.Now != "3.0 MiB a second" || c.Top != "5.0 MiB" || !strings.HasPrefix(c.Words, "Payload: now 3.0 MiB a second; in the last 20 s at most 3.0 MiB") {
+		t.Errorf("%+v", c)
+	}
+	if c := h.Rate("Payload", "octets", 2); c.Now != "900.0 KiB a second" || c.Top != "1.0 MiB" {
 		t.Errorf("%+v", c)
 	}
 	if c := h.Level("Pages", "pages", 1); c.Now != Number(9<<20) || c.Top != Number(10_000_000) || !strings.HasPrefix(c.Words, "Pages: now "+Number(9<<20)+" pages; ") {
