@@ -113,7 +113,7 @@ func (c *config) check() error {
 
 func (c *config) checkLevel() error {
 	if err := c.level.UnmarshalText([]byte(c.LogLevel)); err != nil {
-		return fmt.Errorf("log_level: %w", err)
+		return fmt.Errorf("log_level: want debug, info, warn or error, not %q", c.LogLevel)
 	}
 	return nil
 }

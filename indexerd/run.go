@@ -75,7 +75,7 @@ func newRun(a *app) *cobra.Command {
 
 // run is the daemon: it listens, serves, and on the end of ctx stops in order:
 // sessions, which are asked to come back and may finish what is in flight for
-// 10 s; HTTP; log; store. A second signal ends the process at once.
+// 10 s (20 s while thousands of them go on ending); HTTP; log; store. A second signal ends the process at once.
 func run(ctx context.Context, dir string, c config, frozen bool, log *slog.Logger, level *slog.LevelVar) (err error) {
 	witnesses, err := c.openWitnesses(dir)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 func newInit(a *app) *cobra.Command {
-	var name string
+	var name, admin string
 	var origins []string
 	var files cli.CertificateFlags
 	c := &cobra.Command{
@@ -31,11 +31,18 @@ func newInit(a *app) *cobra.Command {
 			if o.ExternalTLS, err = files.External(); err != nil {
 				return err
 			}
+			if err := cli.CheckAddressOrOff("admin", admin); err != nil {
+				return cli.With(cli.Usage, err)
+			}
 			local, err := identity.Create(a.dir, o)
 			if err != nil {
 				return err
 			}
-			if err := writeConfig(a.dir, files.Settings()); err != nil {
+			said := files.Settings()
+			if admin != "off" {
+				said["admin"] = admin
+			}
+			if err := writeConfig(a.dir, said); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s in %s\ncard fingerprint %s\n", local.Name(), a.dir, local.Card.Fingerprint())
@@ -45,6 +52,7 @@ func newInit(a *app) *cobra.Command {
 	}
 	c.Flags().StringVar(&name, "identity", "", "SPIFFE ID of this publisher")
 	c.Flags().StringArrayVar(&origins, "origin", nil, "origin that this publisher speaks for; may be repeated")
+	c.Flags().StringVar(&admin, "admin", "off", "address of the admin side, on loopback")
 	files.Add(c)
 	c.MarkFlagRequired("identity")
 	c.MarkFlagRequired("origin")

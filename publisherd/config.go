@@ -106,7 +106,7 @@ func loadConfig(dir string) (config, error) {
 func (c *config) check() error {
 	var faults []error
 	if err := c.level.UnmarshalText([]byte(c.LogLevel)); err != nil {
-		faults = append(faults, fmt.Errorf("log_level: %w", err))
+		faults = append(faults, fmt.Errorf("log_level: want debug, info, warn or error, not %q", c.LogLevel))
 	}
 	if _, err := link.ProxyFor(c.Proxy); err != nil {
 		faults = append(faults, err)

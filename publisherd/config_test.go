@@ -1,12 +1,15 @@
 package main
 
 import (
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 )
 
 func TestConfigurationIsReadStrictly(t *testing.T) {
@@ -72,5 +75,42 @@ func TestTheEnvironmentWinsOverTheFile(t *testing.T) {
 	t.Setenv("PUBLISHERD_RESCAN_INTERVAL", "7s")
 	if c, err := loadConfig(dir); err != nil || c.Rescan != 7*time.Second {
 		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// TestInitWritesWhereTheStatusPageIs only if that was said, and nothing at all where it
+// makes no sense.
+func TestInitWritesWhereTheStatusPageIs(t *testing.T) {
+	for _, tt := range []struct {
+		name, admin, want string
+		code              int
+	}{
+		{"nothing was said", "", "off", 0},
+		{"an address", "127.0.0.1:7481", "127.0.0.1:7481", 0},
+		{"no address", "7481", "", 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "pub")
+			args := []string{"init", "--dir", dir, "--identity", "spiffe://docs.test/publisher", "--origin", "https://docs.test"}
+			if tt.admin != "" {
+				args = append(args, "--admin", tt.admin)
+			}
+			root := newRoot()
+			root.SetOut(io.Discard)
+			root.SetErr(io.Discard)
+			if code := cli.Run(root, args, io.Discard); code != tt.code {
+				t.Fatalf("exit code %d, want %d", code, tt.code)
+			}
+			if tt.code != 0 {
+				if _, err := os.Stat(dir); err == nil {
+					t.Error("an identity was made")
+				}
+				return
+			}
+			c, err := loadConfig(dir)
+			if err != nil || c.Admin != tt.want {
+				t.Errorf("admin = %q, %v, want %q", c.Admin, err, tt.want)
+			}
+		})
 	}
 }

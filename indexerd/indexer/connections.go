@@ -1,7 +1,6 @@
 package indexer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -20,10 +19,10 @@ const (
 	stuckTime       = 30 * time.Second // in which a peer takes nothing of what it is sent
 )
 
-// times are those of handshakeTime, idleTime and stuckTime; tests shorten them.
-type times struct{ handshake, idle, stuck time.Duration }
+// times are those of handshakeTime, idleTime, stuckTime and silence; tests shorten them.
+type times struct{ handshake, idle, stuck, silence time.Duration }
 
-func defaultTimes() times { return times{handshakeTime, idleTime, stuckTime} }
+func defaultTimes() times { return times{handshakeTime, idleTime, stuckTime, silence} }
 
 // perIdentity are transport credentials that let each identity have so many connections
 // at once, and give up one whose peer takes nothing off the wire.
@@ -100,12 +99,19 @@ func (c *identityConn) Write(b []byte) (int, error) {
 var errStuck = errors.New("the publisher took nothing for too long")
 
 // written waits until what was urgent is out, for as long as a peer that takes it
-// needs.
-func written(done <-chan struct{}) {
-	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
-	defer cancel()
-	select {
-	case <-done:
-	case <-ctx.Done(): // the Send that waits fails when the stream's handler has returned
+// needs: the time counts from the moment that a frame is offered to it, since with
+// thousands of sessions that end together it may be long until that.
+func (s *session) written() {
+	look := time.NewTicker(flushTime / 4)
+	defer look.Stop()
+	for begun := time.Now(); time.Since(begun) < flushMost; {
+		select {
+		case <-s.link.Written():
+			return
+		case <-look.C:
+			if s.link.Stuck() > flushTime { // the Send fails when the stream's handler has returned
+				return
+			}
+		}
 	}
 }

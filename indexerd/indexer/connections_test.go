@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
 )
@@ -41,7 +44,7 @@ func ended(t *testing.T, c net.Conn, what string) {
 func TestConnectionsThatBringNothingAreCut(t *testing.T) {
 	r := newRig(t)
 	p := r.example()
-	address := r.hasty(times{300 * time.Millisecond, 300 * time.Millisecond, time.Minute})
+	address := r.hasty(times{300 * time.Millisecond, 300 * time.Millisecond, time.Minute, time.Minute})
 	dial := func() net.Conn {
 		c := must[net.Conn](t)(net.Dial("tcp", address))
 		t.Cleanup(func() { c.Close() })
@@ -108,7 +111,7 @@ func TestAPublisherThatReadsNothingIsGivenUp(t *testing.T) {
 	r := newRig(t)
 	s, c := r.example().held(200)
 	c.close()
-	r.addr = r.hasty(times{time.Minute, time.Minute, 500 * time.Millisecond})
+	r.addr = r.hasty(times{time.Minute, time.Minute, 500 * time.Millisecond, time.Minute})
 	c = s.p.session(s)
 	r.eventually("its session", func() bool { return r.x.sessions.count() == 1 })
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -126,4 +129,23 @@ func TestAPublisherThatReadsNothingIsGivenUp(t *testing.T) {
 	c.close()
 	<-asking
 	s.p.session(s) // it may come back
+}
+
+// TestASilentPublisherIsGivenUp whose connection lives, and who could come back.
+func TestASilentPublisherIsGivenUp(t *testing.T) {
+	r := newRig(t)
+	s, c := r.example().held(1)
+	c.close()
+	r.addr = r.hasty(times{time.Minute, time.Minute, time.Minute, 500 * time.Millisecond})
+	c = s.p.session(s)
+	r.eventually("its session to be given up", func() bool { return r.x.sessions.count() == 0 })
+	for {
+		if _, err := c.stream.Recv(); err != nil {
+			if status.Code(err) != codes.DeadlineExceeded {
+				t.Errorf("the session ended with %v", err)
+			}
+			break
+		}
+	}
+	c.close()
 }

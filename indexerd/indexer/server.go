@@ -30,9 +30,9 @@ const (
 	// window is how much of one connection may wait to be read. It is fixed, so
 	// that no pings go with each message to measure the line; see Publisher.
 	window = 1 << 20
-	// readBuffer is that of a connection. TLS holds a record of its own, so that a
-	// larger one saves no call of the system.
-	readBuffer = 4 << 10
+	// readBuffer is that of a connection: none. TLS holds a record of its own, so that
+	// one more saves no call of the system.
+	readBuffer = 0
 	// writeBuffer is what one call of the system takes. A connection has one only
 	// while it writes.
 	writeBuffer = 32 << 10
@@ -90,7 +90,8 @@ func (x *Indexer) NewServer(more ...grpc.ServerOption) *grpc.Server {
 
 // Serve accepts sessions on l until ctx ends, and meanwhile keeps trust and
 // certificate in step with their files. Then it asks the publishers to come
-// back, lets what is in flight finish for at most 10 s, and ends what is left.
+// back, lets what is in flight finish for at most 10 s (20 s while sessions go on
+// ending), and ends what is left: within 28 s in all.
 func (x *Indexer) Serve(ctx context.Context, s *grpc.Server, l net.Listener) error {
 	watching, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
@@ -103,7 +104,7 @@ func (x *Indexer) Serve(ctx context.Context, s *grpc.Server, l net.Listener) err
 		told, atWork := x.sessions.drain(drainTime)
 		x.log.Info("drained", "sessions", told, "at_work", atWork, "left", x.sessions.count())
 		x.sessions.endAll(errShutdown)
-		stopServer(s)
+		stopServer(s, told)
 	})
 	defer stop()
 	err := s.Serve(netutil.LimitListener(l, maxConnections))
@@ -114,9 +115,10 @@ func (x *Indexer) Serve(ctx context.Context, s *grpc.Server, l net.Listener) err
 }
 
 // stopServer closes the connections once what was sent on them is out, the reason
-// of a refusal above all, and without waiting for more than flushTime.
-func stopServer(s *grpc.Server) {
-	cut := time.AfterFunc(flushTime, s.Stop)
+// of a refusal above all, and without waiting for more than flushTime, and flushEach
+// for each of the sessions that there were.
+func stopServer(s *grpc.Server, sessions int) {
+	cut := time.AfterFunc(min(flushTime+time.Duration(sessions)*flushEach, flushMost), s.Stop)
 	defer cut.Stop()
 	s.GracefulStop()
 }

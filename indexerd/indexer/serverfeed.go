@@ -53,7 +53,7 @@ func (x *Indexer) NewFeedServer() *grpc.Server {
 func (x *Indexer) ServeFeed(ctx context.Context, s *grpc.Server, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() {
 		x.feed.endAll(errShutdown)
-		stopServer(s)
+		stopServer(s, 0)
 	})
 	defer stop()
 	err := s.Serve(netutil.LimitListener(l, maxConnections))

@@ -131,7 +131,10 @@ func (r *registry) endAll(why error) {
 // Times of a drain.
 const (
 	drainTime  = 10 * time.Second      // for what is in flight
-	flushTime  = 2 * time.Second       // for what was sent, when all sessions have ended
+	drainMost  = 20 * time.Second      // while sessions go on ending
+	flushTime  = 2 * time.Second       // for a peer to take what it is sent at the end, and more
+	flushEach  = time.Millisecond      // for each session that there was
+	flushMost  = 8 * time.Second       // but no more than this
 	drainLook  = 20 * time.Millisecond // between two looks
 	comeBack   = 500                   // milliseconds, at the least
 	comeSpread = 2500                  // so that not all come back at once, and more
@@ -141,8 +144,9 @@ const (
 
 // drain takes no more sessions, asks every session to come back later, lets
 // each finish what it is serving, and returns when all have ended or the time
-// is up. It gives how many sessions were told, and how many of them were at
-// work.
+// is up: limit, and drainMost as long as sessions end, which thousands of them
+// may need on a busy machine only to be told. It gives how many sessions were
+// told, and how many of them were at work.
 func (r *registry) drain(limit time.Duration) (told, atWork int) {
 	r.byNameMu.Lock()
 	r.draining = true
@@ -159,8 +163,13 @@ func (r *registry) drain(limit time.Duration) (told, atWork int) {
 		telling.Go(func() { m.comeBackLater(errShutdown, len(members)) })
 	}
 	telling.Wait()
-	for end := time.Now().Add(limit); r.count() > 0 && time.Now().Before(end); {
+	begun := time.Now()
+	ended, left := begun, r.count() // when the last session ended, as far as was seen
+	for left > 0 && (time.Since(begun) < limit || time.Since(begun) < drainMost && time.Since(ended) < flushTime) {
 		time.Sleep(drainLook)
+		if n := r.count(); n < left {
+			ended, left = time.Now(), n
+		}
 	}
 	return len(members), atWork
 }

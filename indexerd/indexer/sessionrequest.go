@@ -2,6 +2,7 @@ package indexer
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
+	"github.com/uzpif-oi/uzpif-oi/internal/link"
 	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
 )
 
@@ -22,8 +24,15 @@ const (
 )
 
 // An asker asks for pages over one session: of each series one request at a time.
+// Between two looks at the queues it is a timer and no goroutine.
 type asker struct {
-	wake chan struct{} // look again; at most one note waits
+	// turnMu guards what is below it.
+	turnMu  sync.Mutex
+	timer   *time.Timer // nil until it begins
+	looking bool        // a look is under way
+	again   bool        // and another is to follow it
+	over    bool
+	looks   sync.WaitGroup // those under way; none is added once over
 
 	// outMu guards out, until, full and last.
 	outMu sync.Mutex
@@ -44,14 +53,77 @@ type request struct {
 }
 
 func newAsker() *asker {
-	return &asker{wake: make(chan struct{}, 1), out: make(map[string]*request), until: make(map[string]time.Time), full: make(map[string]*fullness)}
+	return &asker{out: make(map[string]*request), until: make(map[string]time.Time), full: make(map[string]*fullness)}
 }
 
+// nudge has it look now. It does not wait for that.
 func (a *asker) nudge() {
-	select {
-	case a.wake <- struct{}{}:
+	a.turnMu.Lock()
+	defer a.turnMu.Unlock()
+	switch {
+	case a.timer == nil || a.over:
+	case a.looking:
+		a.again = true
 	default:
+		a.timer.Reset(0)
 	}
+}
+
+// begin has look called, at once and whenever it says or a nudge does, until it says
+// that it was the last, or stop is called.
+func (a *asker) begin(look func() (wait time.Duration, more bool)) {
+	a.turnMu.Lock()
+	defer a.turnMu.Unlock()
+	a.timer = time.AfterFunc(0, func() {
+		if !a.enter() {
+			return
+		}
+		defer a.looks.Done()
+		for {
+			wait, more := look()
+			if !a.leave(wait, more) {
+				return
+			}
+		}
+	})
+}
+
+// enter reports whether a look may begin.
+func (a *asker) enter() bool {
+	a.turnMu.Lock()
+	defer a.turnMu.Unlock()
+	if a.over || a.looking {
+		a.again = a.looking
+		return false
+	}
+	a.looking = true
+	a.looks.Add(1)
+	return true
+}
+
+// leave ends a look, and reports whether another follows at once.
+func (a *asker) leave(wait time.Duration, more bool) bool {
+	a.turnMu.Lock()
+	defer a.turnMu.Unlock()
+	a.over = a.over || !more
+	again := a.again && !a.over
+	a.again, a.looking = false, again
+	if !again && !a.over {
+		a.timer.Reset(wait)
+	}
+	return again
+}
+
+// stop ends the asking; on return no look is under way. The link is closed before,
+// so that a look does not wait for room in it.
+func (a *asker) stop() {
+	a.turnMu.Lock()
+	a.over = true
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	a.turnMu.Unlock()
+	a.looks.Wait()
 }
 
 // awaits reports whether a page was asked for by the request and did not come.
@@ -88,24 +160,16 @@ func (s *session) asksForContent() bool {
 
 // ask asks for what is wanted until ctx ends, or the session is to end.
 func (s *session) ask(ctx context.Context) {
-	defer s.forget()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.turn.Done():
-			return
-		case <-s.asks.wake:
-		case <-timer.C:
+	s.asks.begin(func() (time.Duration, bool) {
+		if s.turn.Err() != nil { // it ends with ctx
+			return 0, false
 		}
 		wait, err := s.askAll(ctx)
-		if err != nil && ctx.Err() == nil {
+		if err != nil && !errors.Is(err, link.ErrClosed) && ctx.Err() == nil {
 			s.x.log.Error("asking for pages", "publisher", s.peer.Card.Identity, "error", err)
 		}
-		timer.Reset(wait)
-	}
+		return wait, true
+	})
 }
 
 // forget counts what was under way when the session ended as not under way.

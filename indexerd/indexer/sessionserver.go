@@ -150,14 +150,12 @@ func (s *service) Session(stream grpc.BidiStreamingServer[oiv1.PublisherFrame, o
 	}
 	defer s.x.sessions.leave(ses.self)
 	s.x.readers.Go(ses.link.Read)
-	done := make(chan struct{})
-	s.x.readers.Go(func() {
-		defer close(done)
-		ses.link.Write(ctx)
-	})
+	ses.link.Start(ctx)
 	err = ses.run(ctx, look)
 	ses.link.Close()
-	written(done)
+	ses.asks.stop()
+	ses.forget()
+	ses.written()
 	s.x.log.Info("session ended", "publisher", ses.peer.Card.Identity, "error", err)
 	return toStatus(err)
 }
@@ -202,7 +200,7 @@ func (x *Indexer) accept(ctx context.Context, stream grpc.BidiStreamingServer[oi
 		IsBeat:    func(f *oiv1.PublisherFrame) bool { return f.GetHeartbeat() != nil },
 		Admit:     credit.admit,
 		Divert:    func(f *oiv1.PublisherFrame) (bool, error) { return s.overtake(ctx, f) },
-		Heartbeat: heartbeat, Silence: silence, Queue: queueIn,
+		Heartbeat: heartbeat, Silence: x.times.silence, Queue: queueIn, Go: x.readers.Go,
 	})
 	return s, nil
 }
@@ -247,7 +245,7 @@ func (s *session) serve(ctx context.Context) error {
 	s.self.ready.Store(true)
 	s.x.pulse.begun.Add(1)
 	if s.asksForContent() {
-		s.x.readers.Go(func() { s.ask(ctx) })
+		s.ask(ctx)
 	}
 	for {
 		f, err := s.next(s.turn)

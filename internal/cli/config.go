@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/viper"
 )
@@ -47,7 +48,7 @@ func ReadConfig(dir, file, prefix string, defaults map[string]any, into any) err
 		}
 		field := fields.Field(i).Addr().Interface()
 		if err := v.UnmarshalKey(key, field); err != nil {
-			faults = append(faults, fmt.Errorf("%s: %s: %s", file, key, decodingFault(err)))
+			faults = append(faults, fmt.Errorf("%s: %s: %s", file, key, decodingFault(fields.Field(i).Interface(), err)))
 			v.Set(key, defaults[key])
 			if err := v.UnmarshalKey(key, field); err != nil {
 				faults = append(faults, fmt.Errorf("%s: the default: %w", key, err))
@@ -57,9 +58,18 @@ func ReadConfig(dir, file, prefix string, defaults map[string]any, into any) err
 	return With(Config, errors.Join(faults...))
 }
 
-// decodingFault is what mapstructure says of one value, without its title and the
-// name of a field, which the value alone does not have.
-func decodingFault(err error) string {
+// decodingFault says what a field wants that a value could not be put into. Where we
+// have no word for it, it is what mapstructure says, without its title and the name of
+// a field, which the value alone does not have.
+func decodingFault(field any, err error) string {
+	switch field.(type) {
+	case time.Duration:
+		return "want a duration with its unit, such as 30s or 12h"
+	case bool:
+		return "want true or false"
+	case int, int64, uint32, uint64, float64:
+		return "want a number"
+	}
 	text := err.Error()
 	if title, rest, ok := strings.Cut(text, "\n\n"); ok && strings.HasSuffix(title, ":") {
 		text = rest

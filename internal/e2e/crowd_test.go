@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -111,26 +112,24 @@ func (w *writer) open(ctx context.Context) (wait func() ending, err error) {
 }
 
 // assemble opens all sessions, a few at a time, and gives what waits for their ends.
+// Each is read from the moment that it is open: who does not answer a heartbeat for
+// too long is silent, and is not told to come back.
 func (c *crowd) assemble(ctx context.Context) (wait func() []ending) {
 	c.t.Helper()
-	waits := make([]func() ending, len(c.all))
+	all := make([]ending, len(c.all))
 	var opening errgroup.Group
+	var leaving sync.WaitGroup
 	opening.SetLimit(16)
 	for i, w := range c.all {
-		opening.Go(func() (err error) {
-			waits[i], err = w.open(ctx)
+		opening.Go(func() error {
+			wait, err := w.open(ctx)
+			if err == nil {
+				leaving.Go(func() { all[i] = wait() })
+			}
 			return err
 		})
 	}
 	pair.Check(c.t, opening.Wait())
-	all := make([]ending, len(c.all))
-	var leaving errgroup.Group
-	for i, wait := range waits {
-		leaving.Go(func() error {
-			all[i] = wait()
-			return nil
-		})
-	}
 	return func() []ending { leaving.Wait(); return all }
 }
 

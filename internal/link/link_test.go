@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,6 +74,9 @@ func TestSilenceEndsTheLink(t *testing.T) {
 		w.recv <- "beat"
 		time.Sleep(30 * time.Second)
 		w.recv <- "beat"
+		if _, err := l.Recv(t.Context()); !errors.Is(err, ErrSilent) {
+			t.Errorf("Recv = %v", err)
+		}
 		if err := wait(); !errors.Is(err, ErrSilent) {
 			t.Errorf("Write = %v", err)
 		}
@@ -186,5 +190,78 @@ func TestADivertedFrameWaitsForNothing(t *testing.T) {
 			t.Errorf("%q were taken out", taken)
 		}
 		l.Close()
+	})
+}
+
+// TestAnIdleLinkHasNoWriter: after what was queued is out, and between heartbeats, no
+// goroutine writes; one does again as soon as there is something.
+func TestAnIdleLinkHasNoWriter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{sent: make(chan string, 100), recv: make(chan string)}
+		running := 0
+		var runningMu sync.Mutex
+		count := func(n int) int {
+			runningMu.Lock()
+			defer runningMu.Unlock()
+			running += n
+			return running
+		}
+		l := New(w, Options[string, string]{
+			Beat: func() string { return "beat" }, IsBeat: func(s string) bool { return s == "beat" },
+			Heartbeat: 20 * time.Second, Silence: 10 * time.Minute,
+			Go: func(f func()) {
+				count(1)
+				go func() { defer count(-1); f() }()
+			},
+		})
+		if err := l.Send(t.Context(), "before the start"); err != nil {
+			t.Fatal(err)
+		}
+		l.Start(t.Context())
+		for i := range 3 {
+			synctest.Wait()
+			if n := count(0); n != 0 {
+				t.Errorf("%d goroutines write when nothing is to be written", n)
+			}
+			if len(w.sent) != 2*i+1 {
+				t.Errorf("%d frames were sent, want %d", len(w.sent), 2*i+1)
+			}
+			time.Sleep(20 * time.Second) // a heartbeat
+			synctest.Wait()
+			if err := l.Urgent(t.Context(), "more"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.Close()
+		<-l.Written()
+		synctest.Wait()
+		if n := count(0); n != 0 {
+			t.Errorf("%d goroutines write behind the end", n)
+		}
+		close(w.recv)
+	})
+}
+
+// TestWhatIsUrgentIsSentBehindTheClose if it was queued before it, and nothing else.
+func TestWhatIsUrgentIsSentBehindTheClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{sent: make(chan string), recv: make(chan string)}
+		l, wait := start(t.Context(), w)
+		for _, send := range []func(context.Context, string) error{l.Send, l.Send, l.Urgent} {
+			if err := send(t.Context(), "x"); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait() // the writer holds the first
+		}
+		l.Close()
+		<-w.sent
+		<-w.sent
+		if err := wait(); !errors.Is(err, ErrClosed) {
+			t.Errorf("Write = %v", err)
+		}
+		if len(l.out) != 1 {
+			t.Errorf("%d frames were left, want the second", len(l.out))
+		}
+		close(w.recv)
 	})
 }

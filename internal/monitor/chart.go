@@ -20,21 +20,27 @@ type Chart struct {
 	Title string
 	Words string // what it shows, for who does not see it
 	Top   string // what the upper edge stands for
-	Now   string
+	Now   string // with "a second" if it is a rate
 	Span  string // how far back it goes
 	Line  string // of an SVG path; empty if there is too little to draw
 	Area  string
 }
 
 // Level draws a figure that goes up and down.
-func (h *History) Level(title, unit string, i int) Chart { return draw(title, unit, h.levels(i)) }
+func (h *History) Level(title, unit string, i int) Chart {
+	return draw(title, unit, "", h.levels(i))
+}
 
 // Rate draws how fast a counter rises.
 func (h *History) Rate(title, unit string, i int) Chart {
-	return draw(title, unit+" a second", h.rates(i))
+	return draw(title, unit, " a second", h.rates(i))
 }
 
-func draw(title, unit string, points []point) Chart {
+// octets is the unit of what is shown as a size.
+const octets = "octets"
+
+// draw draws points of a unit, and what stands behind it.
+func draw(title, unit, per string, points []point) Chart {
 	c := Chart{Title: title, Words: "nothing to show yet", Now: "–"}
 	if len(points) < 2 {
 		return c
@@ -44,10 +50,17 @@ func draw(title, unit string, points []point) Chart {
 	for _, p := range points {
 		most, sum = max(most, p.v), sum+p.v
 	}
-	top := roundUp(most)
-	c.Top, c.Now, c.Span = Number(top), Number(last.v), Ago(last.at.Sub(first))
-	c.Words = fmt.Sprintf("%s: now %s %s; in the last %s at most %s, on average %s",
-		title, c.Now, unit, c.Span, Number(most), Number(sum/float64(len(points))))
+	show, scale, unit := Number, 1.0, " "+unit
+	if unit == " "+octets {
+		show, scale, unit = func(v float64) string { return Octets(uint64(v)) }, scaleOf(most), ""
+	}
+	top := roundUp(most/scale) * scale
+	if scale > 1 && top == 1000*scale {
+		top = 1024 * scale // the next unit
+	}
+	c.Top, c.Now, c.Span = show(top), show(last.v)+per, Ago(last.at.Sub(first))
+	c.Words = fmt.Sprintf("%s: now %s%s%s; in the last %s at most %s, on average %s",
+		title, show(last.v), unit, per, c.Span, show(most), show(sum/float64(len(points))))
 	c.Line = line(points, first, last.at, top)
 	c.Area = fmt.Sprintf("%sL%d,%dL0,%dZ", c.Line, chartWidth, chartHeight, chartHeight)
 	return c
@@ -78,6 +91,14 @@ func line(points []point, first, last time.Time, top float64) string {
 	}
 	put()
 	return b.String()
+}
+
+// scaleOf is the largest of 1, 1 KiB, 1 MiB … that is no more than v.
+func scaleOf(v float64) float64 {
+	scale := 1.0
+	for ; v >= scale*1024; scale *= 1024 {
+	}
+	return scale
 }
 
 // roundUp is the next of 1, 2, 5, 10, 20 … that is at least v.

@@ -174,12 +174,40 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Errorf("%d samples from %v to %v, room for %d", len(all), all[0].v, all[len(all)-1].v, cap(h.ring))
 	}
 	c := h.Rate("Growth", "entries", 0)
-	if c.Now != "1" || strings.Count(c.Line, "L") > chartPoints || !strings.HasPrefix(c.Line, "M0,") {
+	if c.Now != "1 a second" || strings.Count(c.Line, "L") > chartPoints || !strings.HasPrefix(c.Line, "M0,") {
 		t.Errorf("%+v", c)
 	}
 	h.Add(time.Unix(3*historySamples, 0), 0) // the counter began anew
-	if c := h.Rate("Growth", "entries", 0); c.Now != "0" {
+	if c := h.Rate("Growth", "entries", 0); c.Now != "0 a second" {
 		t.Errorf("behind a restart: %s", c.Now)
+	}
+}
+
+// TestASizeIsDrawnAsOne: a chart of octets says how many KiB or MiB there are, at its
+// edge too, and a chart of anything else how many.
+func TestASizeIsDrawnAsOne(t *testing.T) {
+	h := new(History)
+	for i := range 4 {
+		h.Add(time.Unix(int64(10*i), 0), float64(i*30<<20), float64(i*3<<20), float64(i*9000<<10))
+	}
+	c := h.Rate("Payload", "octets", 0)
+	if c.Now != "3.0 MiB a second" || c.Top != "5.0 MiB" || !strings.HasPrefix(c.Words, "Payload: now 3.0 MiB a second; in the last 20 s at most 3.0 MiB") {
+		t.Errorf("%+v", c)
+	}
+	if c := h.Rate("Payload", "octets", 2); c.Now != "900.0 KiB a second" || c.Top != "1.0 MiB" {
+		t.Errorf("%+v", c)
+	}
+	if c := h.Level("Pages", "pages", 1); c.Now != Number(9<<20) || c.Top != Number(10_000_000) || !strings.HasPrefix(c.Words, "Pages: now "+Number(9<<20)+" pages; ") {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestOptionsAreNotParted(t *testing.T) {
+	if got := (Fact{Value: "trust add a.json --origin=https://a.test"}).Arguments(); len(got) != 4 || got[3] != "--origin=https://a.test" {
+		t.Errorf("%q", got)
+	}
+	if got := (Fact{Value: "done - at last"}).Arguments(); got != nil {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"html/template"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/internal/sheet"
@@ -69,6 +70,15 @@ type Table struct {
 	Caption string
 	Heads   []string
 	Rows    [][]string
+}
+
+// Arguments are the words of a command line with options, which are not to be parted
+// at their hyphens; nil of anything else.
+func (f Fact) Arguments() []string {
+	if !strings.Contains(f.Value, " --") {
+		return nil
+	}
+	return strings.Fields(f.Value)
 }
 
 // Cells are the cells of a row behind the first, each with the head above it.
