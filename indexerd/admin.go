@@ -162,7 +162,7 @@ func newStatus(a *app) *cobra.Command {
 			if a.json {
 				return cli.PrintJSON(w, s)
 			}
-			_, err = fmt.Fprintf(w, "%s\nlog %s: %d entries, root %s\n%d pages of %d publishers, %d octets of payload; %d octets on disk; %d sessions\n%s\n",
+			_, err = fmt.Fprintf(w, "%s\nlog %s: %d entries, root %s\n%d pages of %d publishers, %d octets of payload; %d octets of disk for the store, large pages apart; %d sessions\n%s\n",
 				s.Identity, s.LogOrigin, s.TreeSize, s.Root, s.Pages, s.Publishers, s.PayloadBytes, s.DiskBytes, s.Sessions, cli.DescribeIdentity(s.Certificate, s.Trust))
 			if err == nil && s.Signalled+s.Wanted+s.Delivered > 0 {
 				_, err = fmt.Fprintf(w, "%d pages signalled, %d wanted, %d of them asked for, %d delivered for the asking\n", s.Signalled, s.Wanted, s.Asked, s.Delivered)

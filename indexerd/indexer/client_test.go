@@ -166,6 +166,10 @@ func (c *client) deliver(b *parcel) *oiv1.BatchResult {
 		frame = frame[n:]
 	}
 	f := c.next()
+	for f.GetContentRequest() != nil { // for what there is room for now
+		c.early = append(c.early, f.GetContentRequest())
+		f = c.next()
+	}
 	if f.GetBatchResult() == nil {
 		c.p.r.t.Fatalf("no answer to the batch but %v", f)
 	}
