@@ -77,7 +77,7 @@ type Config struct {
 	QueueBytes int64
 	// MaxGroup bounds the proposals of one commit; 0 means 1,024. MaxGroupBytes
 	// bounds their rows, in octets, but for the proposal that reaches it; 0
-	// means 8 MiB.
+	// means 4 MiB.
 	MaxGroup, MaxGroupBytes int
 	// TrustStore opens a store that has entries but no high-water mark beside
 	// it. Set it once, after a restore to a new machine, when it is known that
@@ -105,7 +105,7 @@ func (c Config) withDefaults() Config {
 	c.Queue = cmp.Or(c.Queue, 4096)
 	c.QueueBytes = cmp.Or(c.QueueBytes, 256<<20)
 	c.MaxGroup = cmp.Or(c.MaxGroup, 1024)
-	c.MaxGroupBytes = cmp.Or(c.MaxGroupBytes, 8<<20)
+	c.MaxGroupBytes = cmp.Or(c.MaxGroupBytes, 4<<20)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }

@@ -23,7 +23,7 @@ func OpenPebble(dir string) (*Pebble, error) {
 	cache := pebble.NewCache(64 << 20)
 	defer cache.Unref()
 	o := &pebble.Options{
-		Cache: cache, MemTableSize: 16 << 20, FormatMajorVersion: pebble.FormatValueSeparation, Logger: silent{},
+		Cache: cache, MemTableSize: 8 << 20, FormatMajorVersion: pebble.FormatValueSeparation, Logger: silent{},
 	}
 	o.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy {
 		return pebble.ValueSeparationPolicy{

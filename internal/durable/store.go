@@ -40,7 +40,7 @@ const (
 
 	// A memtable of this size takes a batch of up to half of it; larger ones
 	// go to disk as tables of their own. Two of them may be in memory.
-	defaultMemTable = 16 << 20
+	defaultMemTable = 8 << 20
 
 	// Pebble takes the memtables there are, and one that waits to be used again,
 	// out of the cache: without room for them in it no block is ever kept.
@@ -56,7 +56,7 @@ type Options struct {
 	// CacheBytes bounds the block cache. 0 means 32 MiB.
 	CacheBytes int64
 	// MemTableBytes is how much is written to memory before it goes to a table; two
-	// of them may be in memory. 0 means 16 MiB.
+	// of them may be in memory. 0 means 8 MiB.
 	MemTableBytes uint64
 	// Logger receives Pebble's messages. nil means slog.Default().
 	Logger *slog.Logger

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/e2e/pair"
@@ -96,9 +98,29 @@ func (r *diskRig) start() {
 
 func (r *diskRig) fillerPath() string { return filepath.Join(r.Idx, "filler") }
 
-// fill takes what is free but for so many octets.
+// takeReserve takes away what the file system has set aside for the store's log,
+// behind what is written of it: some MiB, in which a daemon goes on for long on a
+// disk that is full for everybody else.
+func (r *diskRig) takeReserve() {
+	r.t.Helper()
+	logs, err := filepath.Glob(filepath.Join(r.Idx, "store", "*.log"))
+	pair.Check(r.t, err)
+	for _, name := range logs {
+		f, err := os.OpenFile(name, os.O_RDWR, 0)
+		pair.Check(r.t, err)
+		info, err := f.Stat()
+		pair.Check(r.t, err)
+		pair.Check(r.t, unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, info.Size(), 1<<30))
+		pair.Check(r.t, f.Close())
+	}
+}
+
+// fill takes what is free but for so many octets, and the reserve with the last.
 func (r *diskRig) fill(left int64) {
 	r.t.Helper()
+	if left == 0 {
+		r.takeReserve()
+	}
 	f, err := os.OpenFile(r.fillerPath(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	pair.Check(r.t, err)
 	defer f.Close()
