@@ -134,7 +134,7 @@ func Open(c Config) (*Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := durable.Open(filepath.Join(c.Dir, "store"), durable.Options{CacheBytes: storeCache, MemTableBytes: storeMemTable, Logger: c.Log, Room: c.Room, Stall: c.Stall, FS: c.FS})
+	store, err := durable.Open(filepath.Join(c.Dir, "store"), durable.Options{CacheBytes: storeCache, Logger: c.Log, Room: c.Room, Stall: c.Stall, FS: c.FS})
 	if err != nil {
 		return nil, err
 	}
@@ -247,12 +247,10 @@ func (p *Publisher) journal(collection string) journal {
 	return journal{p.store, collection, p.edits[collection]}
 }
 
-// The memory of the store: rows are small, and look-ups of what is not there, which
-// are most, need the filters of tables alone: 15 MiB for a million pages and three indexers.
-const (
-	storeCache    = 24 << 20
-	storeMemTable = 8 << 20
-)
+// storeCache is for blocks of the store: rows are small, and look-ups of what is not
+// there, which are most, need the filters of tables alone: 15 MiB for a million pages and
+// three indexers.
+const storeCache = 24 << 20
 
 // A collection is a source with its journal. Its cache is filled by one scan,
 // and only read from then on.
