@@ -27,7 +27,7 @@ func OpenPebble(dir string) (*Pebble, error) {
 	}
 	o.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy {
 		return pebble.ValueSeparationPolicy{
-			Enabled: true, MinimumSize: 512, MaxBlobReferenceDepth: 10,
+			Enabled: true, MinimumSize: 768, MaxBlobReferenceDepth: 10,
 			RewriteMinimumAge: 5 * time.Minute, TargetGarbageRatio: 0.2,
 		}
 	}

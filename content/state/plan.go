@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"iter"
 	"slices"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
 // A Writer takes rows. It keeps neither key nor value after it returns.
@@ -19,6 +21,7 @@ type Writer interface {
 // holds good as long as the tree that it was made upon stays as it was.
 type Plan struct {
 	tree  Tree
+	old   Child // the tree that it was made upon
 	top   Child
 	items []Item
 	order []int // the items that change a row, by ascending h
@@ -40,6 +43,7 @@ type nodeWrite struct {
 // Reader, or wraps ErrCorrupt.
 func (t Tree) Plan(r Reader, items []Item) (*Plan, error) {
 	p := planner{Plan: &Plan{tree: t, items: items, order: orderOf(items)}, r: r}
+	defer p.close()
 	p.changes = make([]leaf, len(p.order))
 	for i, at := range p.order {
 		it := &items[at]
@@ -56,7 +60,7 @@ func (t Tree) Plan(r Reader, items []Item) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.top, p.order = after.Child, p.order[:p.kept]
+	p.old, p.top, p.order = old, after.Child, p.order[:p.kept]
 	return p.Plan, nil
 }
 
@@ -87,6 +91,21 @@ func orderOf(items []Item) []int {
 		}
 	}
 	return order
+}
+
+// Before is the root that the plan was made upon: as long as it is the tree's, the
+// plan holds good.
+func (p *Plan) Before() envelope.Hash { return p.old.Hash }
+
+// Removed yields the leaves that the changes take away, by ascending h.
+func (p *Plan) Removed() iter.Seq[[32]byte] {
+	return func(yield func([32]byte) bool) {
+		for _, i := range p.order {
+			if it := &p.items[i]; it.Deleted && !yield(it.URLHash) {
+				return
+			}
+		}
+	}
 }
 
 // Root is the root after the changes.
@@ -131,6 +150,37 @@ type planner struct {
 	changes []leaf // by ascending h, in step with order
 	kept    int    // changes before it were settled, and order holds those that count
 	leaves  []leaf // a stack of those read and merged
+	walk    *durable.Walk
+}
+
+// A walker can read many ranges with what it opens once.
+type walker interface {
+	Walk(lo, hi []byte) (*durable.Walk, error)
+}
+
+// bucketRows yields the leaves of a bucket. The buckets of a plan are read by
+// ascending h, and may be thousands: what a range of its own would open for each of
+// them costs more than the rows.
+func (p *planner) bucketRows(at Prefix) (iter.Seq2[Item, error], error) {
+	lo, hi := p.tree.leafBounds(&at)
+	w, ok := p.r.(walker)
+	if !ok {
+		return p.tree.items(p.r.Scan(lo, hi)), nil
+	}
+	if p.walk == nil {
+		from, to := p.tree.leafBounds(new(Prefix))
+		var err error
+		if p.walk, err = w.Walk(from, to); err != nil {
+			return nil, err
+		}
+	}
+	return p.tree.items(p.walk.Scan(lo, hi)), nil
+}
+
+func (p *planner) close() {
+	if p.walk != nil {
+		p.walk.Close()
+	}
 }
 
 // A subtree after its changes. Up to 16 leaves come along, on top of the stack,
@@ -205,8 +255,11 @@ func (p *planner) held(at Prefix, old Child) ([]leaf, error) {
 		return nil, nil
 	}
 	start := len(p.leaves)
-	var err error
-	if p.leaves, err = p.tree.appendBucket(p.leaves, p.r, at); err != nil {
+	rows, err := p.bucketRows(at)
+	if err != nil {
+		return nil, err
+	}
+	if p.leaves, err = appendBucket(p.leaves, rows, at); err != nil {
 		return nil, err
 	}
 	held := p.leaves[start:]

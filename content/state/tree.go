@@ -79,7 +79,7 @@ func (t Tree) Children(r Reader, p Prefix) ([16]Child, bool, error) {
 // that the rows ought to have.
 func (t Tree) Leaves(r Reader, p Prefix) iter.Seq2[Item, error] {
 	lo, hi := t.leafBounds(&p)
-	return t.leaves(r, lo, hi)
+	return t.items(r.Scan(lo, hi))
 }
 
 // LeavesAfter yields all items behind after by ascending h; a nil after begins
@@ -89,12 +89,13 @@ func (t Tree) LeavesAfter(r Reader, after *[32]byte) iter.Seq2[Item, error] {
 	if after != nil {
 		lo = append(t.leafKey(nil, after), 0)
 	}
-	return t.leaves(r, lo, hi)
+	return t.items(r.Scan(lo, hi))
 }
 
-func (t Tree) leaves(r Reader, lo, hi []byte) iter.Seq2[Item, error] {
+// items yields what leaf rows say.
+func (t Tree) items(rows iter.Seq2[durable.Row, error]) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
-		for row, err := range r.Scan(lo, hi) {
+		for row, err := range rows {
 			if err != nil {
 				yield(Item{}, err)
 				return
@@ -116,17 +117,17 @@ func (t Tree) top(r Reader) (Child, error) {
 	if ok {
 		return node(0, (*children)(&c)), nil
 	}
-	leaves, err := t.appendBucket(nil, r, Prefix{})
+	leaves, err := appendBucket(nil, t.Leaves(r, Prefix{}), Prefix{})
 	if err != nil {
 		return Child{}, err
 	}
 	return bucket(leaves), nil
 }
 
-// appendBucket reads the leaves below at, which is no node.
-func (t Tree) appendBucket(dst []leaf, r Reader, at Prefix) ([]leaf, error) {
+// appendBucket takes the leaves below at, which is no node.
+func appendBucket(dst []leaf, leaves iter.Seq2[Item, error], at Prefix) ([]leaf, error) {
 	start := len(dst)
-	for it, err := range t.Leaves(r, at) {
+	for it, err := range leaves {
 		if err != nil {
 			return dst, err
 		}

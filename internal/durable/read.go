@@ -13,6 +13,13 @@ import (
 // that yielded them, and must not be changed.
 type Row struct{ Key, Value []byte }
 
+// A RowLength is a key and how many octets its value has. The key is valid until the
+// next step of the scan that yielded it.
+type RowLength struct {
+	Key    []byte
+	Length int
+}
+
 // A Reader reads rows: of the latest commits (Store), of one instant
 // (Snapshot), or of the latest commits and what is about to be (Batch).
 type Reader interface {
@@ -71,13 +78,51 @@ func (src source) ScanReverse(lo, hi []byte) iter.Seq2[Row, error] {
 
 func (src source) scan(lo, hi []byte, first, next func(*pebble.Iterator) bool) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
+		for it, err := range src.iterate(lo, hi, first, next) {
+			var v []byte
+			if err == nil {
+				if v, err = it.ValueAndErr(); err != nil {
+					err = fmt.Errorf("scan %.64q: %w", lo, err)
+				}
+			}
+			if err != nil {
+				yield(Row{}, err)
+				return
+			}
+			if !yield(Row{it.Key(), v}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// ScanLengths is Scan of keys alone, with the length of each value, which is not
+// read: values of some size lie in files of their own.
+func (src source) ScanLengths(lo, hi []byte) iter.Seq2[RowLength, error] {
+	return func(yield func(RowLength, error) bool) {
+		for it, err := range src.iterate(lo, hi, (*pebble.Iterator).First, (*pebble.Iterator).Next) {
+			if err != nil {
+				yield(RowLength{}, err)
+				return
+			}
+			v := it.LazyValue()
+			if !yield(RowLength{it.Key(), v.Len()}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// iterate yields one iterator at each of its places.
+func (src source) iterate(lo, hi []byte, first, next func(*pebble.Iterator) bool) iter.Seq2[*pebble.Iterator, error] {
+	return func(yield func(*pebble.Iterator, error) bool) {
 		if err := src.s.Err(); err != nil {
-			yield(Row{}, err)
+			yield(nil, err)
 			return
 		}
 		it, err := src.r.NewIter(&pebble.IterOptions{LowerBound: lo, UpperBound: hi})
 		if err != nil {
-			yield(Row{}, fmt.Errorf("scan %.64q: %w", lo, err))
+			yield(nil, fmt.Errorf("scan %.64q: %w", lo, err))
 			return
 		}
 		open := true
@@ -87,21 +132,60 @@ func (src source) scan(lo, hi []byte, first, next func(*pebble.Iterator) bool) i
 			}
 		}()
 		for ok := first(it); ok; ok = next(it) {
-			v, err := it.ValueAndErr()
-			if err != nil {
-				yield(Row{}, fmt.Errorf("scan %.64q: %w", lo, err))
-				return
-			}
-			if !yield(Row{it.Key(), v}, nil) {
+			if !yield(it, nil) {
 				return
 			}
 		}
 		open = false
 		if err := it.Close(); err != nil {
+			yield(nil, fmt.Errorf("scan %.64q: %w", lo, err))
+		}
+	}
+}
+
+// A Walk reads ranges one after the other with what was opened once, as of that
+// moment; Scan of a Reader opens all of it for each range. It is for one goroutine.
+type Walk struct{ it *pebble.Iterator }
+
+// Walk opens what ranges within lo <= key < hi are read with. It must be closed.
+func (src source) Walk(lo, hi []byte) (*Walk, error) {
+	if err := src.s.Err(); err != nil {
+		return nil, err
+	}
+	it, err := src.r.NewIter(&pebble.IterOptions{LowerBound: lo, UpperBound: hi})
+	if err != nil {
+		return nil, fmt.Errorf("scan %.64q: %w", lo, err)
+	}
+	return &Walk{it}, nil
+}
+
+// Scan is that of Reader. It is cheapest when each range lies behind the one before.
+func (w *Walk) Scan(lo, hi []byte) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		for ok := w.it.SeekGE(lo); ok; ok = w.it.Next() {
+			if hi != nil && bytes.Compare(w.it.Key(), hi) >= 0 {
+				return
+			}
+			v, err := w.it.ValueAndErr()
+			if err != nil {
+				yield(Row{}, fmt.Errorf("scan %.64q: %w", lo, err))
+				return
+			}
+			if !yield(Row{w.it.Key(), v}, nil) {
+				return
+			}
+		}
+		if err := w.it.Error(); err != nil {
 			yield(Row{}, fmt.Errorf("scan %.64q: %w", lo, err))
 		}
 	}
 }
+
+// Close frees what was opened. What it would say was said by the last Scan.
+func (w *Walk) Close() { _ = w.it.Close() }
+
+// Walk is that of Snapshot and Batch, of the latest commits.
+func (s *Store) Walk(lo, hi []byte) (*Walk, error) { return s.reads.Walk(lo, hi) }
 
 // Get is that of Reader.
 func (s *Store) Get(key []byte) ([]byte, error) { return s.reads.Get(key) }

@@ -46,6 +46,15 @@ const (
 	// out of the cache: without room for them in it no block is ever kept.
 	memTables = 2
 
+	// The filter of a table is one block, and is read whole when it is not in the
+	// cache: larger tables, up to 128 MiB by themselves, would each have one that
+	// takes a large part of the cache.
+	firstTable, largestTable = 2 << 20, 8 << 20
+
+	// Index blocks of 4 KiB would be as many as those of data, with one more to look
+	// up before each.
+	indexBlock = 32 << 10
+
 	// Ten bits a key: one in a hundred look-ups of a key that is not there
 	// reads a block. Most look-ups for a new page or batch are of this kind.
 	bloomBits = 10
@@ -177,6 +186,8 @@ func pebbleOptions(o Options, g *guard, log *slog.Logger) *pebble.Options {
 	opts.Experimental.ValueSeparationPolicy = separation
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBits)
+		opts.Levels[i].IndexBlockSize = indexBlock
+		opts.TargetFileSizes[i] = min(int64(firstTable)<<i, largestTable)
 	}
 	return opts
 }
@@ -187,7 +198,7 @@ func pebbleOptions(o Options, g *guard, log *slog.Logger) *pebble.Options {
 // anew, though not in its first minutes, in which all of it may die.
 func separation() pebble.ValueSeparationPolicy {
 	return pebble.ValueSeparationPolicy{
-		Enabled: true, MinimumSize: 512, MaxBlobReferenceDepth: 10,
+		Enabled: true, MinimumSize: 768, MaxBlobReferenceDepth: 10,
 		RewriteMinimumAge: 5 * time.Minute, TargetGarbageRatio: 0.2,
 	}
 }

@@ -43,35 +43,24 @@ func (c *cursor) renumber() (err error) {
 // An offered item is one line of a batch as the publisher keeps it until the
 // receipt is stored.
 type offered struct {
-	URL      string        `json:"url"`
-	Digest   envelope.Hash `json:"digest,omitzero"`
-	Op       translog.Op   `json:"op"`
-	Format   uint8         `json:"format"`
-	Revision uint64        `json:"revision"`
+	URL      string
+	Digest   envelope.Hash // none of a tombstone
+	Op       translog.Op
+	Format   uint8
+	Revision uint64
 
 	// What follows is known on the way into a batch only.
 	place *place        // of a put
 	held  envelope.Hash // digest of what the indexer holds of a page that changed
+	fresh bool          // the indexer was never offered the page
 }
 
 // A pendingBatch is a batch that was sent, or was about to be.
 type pendingBatch struct {
-	Manifest []byte    `json:"manifest"`
-	Items    []offered `json:"items"`
-}
+	Manifest []byte
+	Items    []offered
 
-// An ackedPage is what the indexer acknowledged last about a page.
-type ackedPage struct {
-	URL          string            `json:"url"`
-	Digest       envelope.Hash     `json:"digest,omitzero"`
-	Op           translog.Op       `json:"op"`
-	JournalEpoch uint64            `json:"journal_epoch"`
-	Revision     uint64            `json:"revision"`
-	Decision     translog.Decision `json:"decision"`
-	Reason       string            `json:"reason,omitempty"` // of an exclusion
-	Receipt      envelope.Hash     `json:"receipt"`
-	Set          int               `json:"set"`   // which of the receipt's entries
-	Place        int               `json:"place"` // in that entry's set
+	plan *state.Plan // of Items; nil when it was sent before a restart
 }
 
 // An agreement is the durable side of one Relationship.
@@ -98,19 +87,29 @@ func (a agreement) setCursor(c cursor) error {
 }
 
 func (a agreement) pending(r durable.Reader) (*pendingBatch, error) {
-	var p pendingBatch
-	ok, err := durable.ReadJSON(r, rowKey('A', a.rel.Series, 'b'), &p)
-	if err != nil || !ok {
+	row, err := r.Get(pendingKey(a.rel.Series))
+	if errors.Is(err, durable.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, err
 	}
-	return &p, nil
+	p, err := unpackPending(row)
+	if err != nil {
+		return nil, fmt.Errorf("pending batch of series %s: %w", a.rel.Series, err)
+	}
+	return p, nil
 }
 
 // setPending makes a batch's manifest and list durable before it is sent.
 func (a agreement) setPending(p pendingBatch) error {
+	row, err := p.pack()
+	if err != nil {
+		return err
+	}
 	b := a.store.NewBatch()
 	defer b.Close()
-	if err := durable.WriteJSON(b, rowKey('A', a.rel.Series, 'b'), p); err != nil {
+	if err := b.Set(pendingKey(a.rel.Series), row); err != nil {
 		return err
 	}
 	return b.Commit()
@@ -120,17 +119,10 @@ func (a agreement) setPending(p pendingBatch) error {
 func (a agreement) dropPending() error {
 	b := a.store.NewBatch()
 	defer b.Close()
-	if err := b.Delete(rowKey('A', a.rel.Series, 'b')); err != nil {
+	if err := b.Delete(pendingKey(a.rel.Series)); err != nil {
 		return err
 	}
 	return b.Commit()
-}
-
-// lookupAcked finds what was acknowledged last about a page.
-func (a agreement) lookupAcked(r durable.Reader, h [32]byte) (ackedPage, bool, error) {
-	var p ackedPage
-	ok, err := durable.ReadJSON(r, rowKey('A', a.rel.Series, 'p', h[:]), &p)
-	return p, ok, err
 }
 
 // plan computes the state after items.
@@ -142,6 +134,27 @@ func (a agreement) plan(r durable.Reader, items []offered) (*state.Plan, error) 
 		}
 	}
 	return a.tree().Plan(r, changes)
+}
+
+// planOf is the plan that the manifest was signed by, if the state is still as it was
+// then, or one that is worked out anew.
+func (a agreement) planOf(r durable.Reader, p pendingBatch) (*state.Plan, error) {
+	if p.plan != nil {
+		root, _, err := a.tree().Root(r)
+		if err != nil {
+			return nil, err
+		}
+		if root == p.plan.Before() {
+			return p.plan, nil
+		}
+	}
+	return a.plan(r, p.Items)
+}
+
+// narrowTo writes a plan that is not of a batch. No page that it takes out of the
+// state leaves a base behind: where the state has no page there is none.
+func (a agreement) narrowTo(b *durable.Batch, plan *state.Plan) error {
+	return errors.Join(plan.Apply(b), a.forgetBases(b, plan))
 }
 
 // A storedAnswer is a receipt with what it was evaluated by.
@@ -162,14 +175,15 @@ type storedAnswer struct {
 // accept makes the receipt, what it acknowledges, the state, the cursor and
 // the log's new tree durable in one commit. Only then is the batch forgotten.
 // A reconciliation ends with the batch that reaches the revision reach.
-func (a agreement) accept(ans storedAnswer, m translog.Manifest, items []offered, decided []decided, note []byte, reach uint64, k kept) (cursor, error) {
+func (a agreement) accept(ans storedAnswer, m translog.Manifest, p pendingBatch, decided []decided, note []byte, reach uint64, k kept) (cursor, error) {
+	items := p.Items
 	b := a.store.NewBatch()
 	defer b.Close()
 	c, err := a.cursor(b)
 	if err != nil {
 		return c, err
 	}
-	plan, err := a.plan(b, items)
+	plan, err := a.planOf(b, p)
 	if err != nil {
 		return c, err
 	}
@@ -200,7 +214,7 @@ func (a agreement) accept(ans storedAnswer, m translog.Manifest, items []offered
 			return c, err
 		}
 	}
-	if err := errors.Join(b.Set(treeKey(a.rel.Indexer), note), b.Delete(rowKey('A', a.rel.Series, 'b')), a.countReceipt(b, &ans)); err != nil {
+	if err := errors.Join(b.Set(treeKey(a.rel.Indexer), note), b.Delete(pendingKey(a.rel.Series)), a.countReceipt(b, &ans)); err != nil {
 		return c, err
 	}
 	if err := b.Commit(); err != nil {
@@ -224,6 +238,7 @@ const storedLeaf = 1 + 32
 func (a agreement) writeAcked(b *durable.Batch, m translog.Manifest, receipt envelope.Hash, items []offered, decided []decided) error {
 	order := setOrder(decided)
 	sets := make([][]byte, max(1, len(order))) // a batch without items has one empty set
+	var packed []byte
 	for i, it := range items {
 		d := decided[i]
 		n := order[d.decision]
@@ -233,7 +248,8 @@ func (a agreement) writeAcked(b *durable.Batch, m translog.Manifest, receipt env
 			Decision: d.decision, Reason: d.reason, Receipt: receipt, Set: n, Place: len(sets[n]) / storedLeaf,
 		}
 		sets[n] = append(append(sets[n], byte(d.op)), d.leaf[:]...)
-		if err := durable.WriteJSON(b, rowKey('A', a.rel.Series, 'p', h[:]), row); err != nil {
+		packed = row.append(packed[:0])
+		if err := b.Set(ackedKey(a.rel.Series, h), packed); err != nil {
 			return err
 		}
 	}

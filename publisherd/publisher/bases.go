@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"errors"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/uzpif-oi/uzpif-oi/content/state"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/translog"
@@ -29,8 +31,10 @@ func (p *Publisher) patchBytes() int64 { return max(cmp.Or(p.keptBytes, defaultP
 // They change in the commit that stores the receipt, and so are of what the indexer
 // acknowledged, whole or not there (TestCrashesLoseNoReceipt). A base that does not
 // have the digest that the state says is none: to lose some only makes patches
-// larger. They are bounded (TestBasesAreBounded), and go when the agreement is
-// revoked (TestBasesGoWithTheAgreement).
+// larger. There is none of a page that the state does not have, so that a page that
+// is new to it is not looked up (TestNoBaseOutlivesItsPage). They are bounded
+// (TestBasesAreBounded), and go when the agreement is revoked
+// (TestBasesGoWithTheAgreement).
 func baseKey(series string, h [32]byte) []byte { return rowKey('A', series, 'k', h[:]) }
 
 // basesKey is the row that counts the octets of all bases of an agreement.
@@ -96,9 +100,11 @@ func (a agreement) keepBases(b *durable.Batch, items []offered, decided []decide
 	}
 	for i, it := range items {
 		h := urlHash(it.URL)
-		old, err := b.Get(baseKey(a.rel.Series, h))
-		if err != nil && !errors.Is(err, durable.ErrNotFound) {
-			return err
+		var old []byte
+		if !it.fresh {
+			if old, err = b.Get(baseKey(a.rel.Series, h)); err != nil && !errors.Is(err, durable.ErrNotFound) {
+				return err
+			}
 		}
 		count.Octets -= int64(len(old))
 		var row []byte
@@ -121,25 +127,26 @@ func (a agreement) keepBases(b *durable.Batch, items []offered, decided []decide
 	return durable.WriteJSON(b, basesKey(a.rel.Series), count)
 }
 
-// evict drops bases until the rest has its bound again: those behind a place that
-// is as good as drawn, the digest of what came last.
+// evict drops bases when they have outgrown their bound, until the rest is a
+// sixteenth below it: those behind a place that is as good as drawn, the digest of
+// what came last.
 func (a agreement) evict(b *durable.Batch, count *basesRow, most int64, from envelope.Hash) error {
 	if count.Octets <= most {
 		return nil
 	}
-	all := rowKey('A', a.rel.Series, 'k')
+	all, aim := rowKey('A', a.rel.Series, 'k'), most-most/16
 	for _, part := range [][2][]byte{{baseKey(a.rel.Series, from), durable.PrefixEnd(all)}, {all, baseKey(a.rel.Series, from)}} {
 		var gone [][]byte
 		left := count.Octets
-		for kv, err := range b.Scan(part[0], part[1]) {
+		for kv, err := range b.ScanLengths(part[0], part[1]) {
 			if err != nil {
 				return err
 			}
-			if left <= most {
+			if left <= aim {
 				break
 			}
-			left -= int64(len(kv.Value))
-			gone = append(gone, append([]byte(nil), kv.Key...))
+			left -= int64(kv.Length)
+			gone = append(gone, bytes.Clone(kv.Key))
 		}
 		for _, key := range gone {
 			if err := b.Delete(key); err != nil {
@@ -151,12 +158,37 @@ func (a agreement) evict(b *durable.Batch, count *basesRow, most int64, from env
 	return nil
 }
 
+// forgetBases drops the bases of the pages that a plan takes out of the state.
+func (a agreement) forgetBases(b *durable.Batch, plan *state.Plan) error {
+	var count basesRow
+	ok, err := durable.ReadJSON(b, basesKey(a.rel.Series), &count)
+	if err != nil || !ok {
+		return err
+	}
+	for h := range plan.Removed() {
+		old, err := b.Get(baseKey(a.rel.Series, h))
+		if errors.Is(err, durable.ErrNotFound) {
+			continue
+		}
+		if err := errors.Join(err, b.Delete(baseKey(a.rel.Series, h))); err != nil {
+			return err
+		}
+		count.Octets -= int64(len(old))
+	}
+	return durable.WriteJSON(b, basesKey(a.rel.Series), count)
+}
+
+// deleteBases drops all bases of an agreement.
+func (a agreement) deleteBases(b *durable.Batch) error {
+	all := rowKey('A', a.rel.Series, 'k')
+	return errors.Join(b.DeleteRange(all, durable.PrefixEnd(all)), b.Delete(basesKey(a.rel.Series)))
+}
+
 // dropBases forgets all bases of an agreement.
 func (a agreement) dropBases() error {
-	all := rowKey('A', a.rel.Series, 'k')
 	b := a.store.NewBatch()
 	defer b.Close()
-	if err := errors.Join(b.DeleteRange(all, durable.PrefixEnd(all)), b.Delete(basesKey(a.rel.Series))); err != nil {
+	if err := a.deleteBases(b); err != nil {
 		return err
 	}
 	return b.Commit()

@@ -137,18 +137,11 @@ func (d *disclosing) file() ([]byte, error) {
 // stand: the hashes of their URLs.
 func (p *Publisher) placesOf(rel *Relationship) (map[setPlace][32]byte, error) {
 	pages := make(map[setPlace][32]byte)
-	lo := rowKey('A', rel.Series, 'p')
-	for kv, err := range p.store.Scan(lo, durable.PrefixEnd(lo)) {
-		if err != nil {
-			return nil, err
-		}
-		var row ackedPage
-		if err := json.Unmarshal(kv.Value, &row); err != nil {
-			return nil, fmt.Errorf("row %x: %w", kv.Key, err)
-		}
-		pages[setPlace{row.Receipt, row.Set, row.Place}] = urlHash(row.URL)
-	}
-	return pages, nil
+	err := agreement{p.store, rel}.acked(p.store, func(h [32]byte, row ackedPage) error {
+		pages[setPlace{row.Receipt, row.Set, row.Place}] = h
+		return nil
+	})
+	return pages, err
 }
 
 // receipt adds the sets of one receipt, if it is of the log.

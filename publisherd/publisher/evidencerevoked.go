@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
@@ -50,18 +48,10 @@ func (p *Publisher) keepDeletion(v *Revocation, rel *Relationship, done *evaluat
 	b := p.store.NewBatch()
 	defer func() { b.Close() }()
 	var leaves [][32]byte
-	lo := rowKey('A', rel.Series, 'p')
-	for kv, err := range p.store.Scan(lo, durable.PrefixEnd(lo)) { // by ascending hash, as the set is
-		if err != nil {
-			return err
-		}
-		var row ackedPage
-		if err := json.Unmarshal(kv.Value, &row); err != nil {
-			return fmt.Errorf("row %x: %w", kv.Key, err)
-		}
+	err = agreement{p.store, rel}.acked(p.store, func(h [32]byte, row ackedPage) error { // as the set is ordered
 		held := row.Decision == translog.Include || row.Decision == translog.Update
 		if !held || !v.Signed.ReachesPage(pair.Grant, row.URL) {
-			continue
+			return nil
 		}
 		if len(leaves)%goneStep == goneStep-1 {
 			if err := b.Commit(); err != nil {
@@ -70,10 +60,11 @@ func (p *Publisher) keepDeletion(v *Revocation, rel *Relationship, done *evaluat
 			b = p.store.NewBatch()
 		}
 		gone := goneRow{row.JournalEpoch, row.Revision, len(leaves)}
-		if err := durable.WriteJSON(b, goneKey(rel.Series, v.ID(), urlHash(row.URL)), gone); err != nil {
-			return err
-		}
 		leaves = append(leaves, rel.LeafKey.Leaf(translog.OpTombstone, row.JournalEpoch, row.Revision, row.URL, [32]byte{}).Hash())
+		return durable.WriteJSON(b, goneKey(rel.Series, v.ID(), h), gone)
+	})
+	if err != nil {
+		return err
 	}
 	if got := translog.SetOf(leaves); got != done.EntryBody.Objects {
 		p.log.Info("a deletion is over other pages than were acknowledged; evidence of it is to be had from the indexer",

@@ -1,23 +1,27 @@
 package publisher
 
 import (
-	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
-// A journal is the change feed of one collection: revision → URL, one live row
-// a URL. It is compacted as it grows, since a new revision of a page takes the
-// place of the page's earlier one.
+// A journal is the change feed of one collection: revision → page, one live row
+// a page, and hash of the URL → revision. It is compacted as it grows, since a new
+// revision of a page takes the place of the page's earlier one. The pages lie in the
+// order of their revisions, in which sessions read them: in that of the hashes each
+// would be a block of its own.
 //
 // Scans and sessions write to it side by side, one edit at a time: edits is
 // held from edit to commit. A journal that is only read needs none.
@@ -79,10 +83,31 @@ func newJournalEpoch() (uint64, error) {
 	}
 }
 
-func (j journal) page(r durable.Reader, h [32]byte) (pageRow, bool, error) {
-	var p pageRow
-	ok, err := durable.ReadJSON(r, rowKey('J', j.coll, 'h', h[:]), &p)
+// page is the live row of a page, and whether there is one.
+func (j journal) page(r durable.Reader, h [32]byte) (p pageRow, ok bool, err error) {
+	revision, err := r.Get(pageKey(j.coll, h))
+	if errors.Is(err, durable.ErrNotFound) {
+		return p, false, nil
+	}
+	if err != nil {
+		return p, false, err
+	}
+	if len(revision) == 8 {
+		ok, err = durable.ReadJSON(r, revisionKey(j.coll, binary.BigEndian.Uint64(revision)), &p)
+	}
+	if err == nil && (!ok || urlHash(p.URL) != h) {
+		err = fmt.Errorf("journal of %s: page %x without its row", j.coll, h)
+	}
 	return p, ok, err
+}
+
+// has reports whether there is a row of a page, whichever.
+func (j journal) has(r durable.Reader, h [32]byte) (bool, error) {
+	_, err := r.Get(pageKey(j.coll, h))
+	if errors.Is(err, durable.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // edit collects changes of a journal for one commit. It ends with commit, or
@@ -178,19 +203,20 @@ func (e *edit) revise(h [32]byte, old, row pageRow) error {
 	}
 	e.head.Revision++
 	row.Revision = e.head.Revision
-	if err := e.batch.Set(revisionKey(e.j.coll, row.Revision), h[:]); err != nil {
+	if err := e.batch.Set(pageKey(e.j.coll, h), binary.BigEndian.AppendUint64(nil, row.Revision)); err != nil {
 		return err
 	}
 	return e.set(h, row)
 }
 
+// set writes row in place of the one of its revision.
 func (e *edit) set(h [32]byte, row pageRow) error {
 	if row.Location != "" {
 		if err := e.batch.Set(rowKey('J', e.j.coll, 'l', []byte(row.Location)), locationRow(h, row.stamp)); err != nil {
 			return err
 		}
 	}
-	return durable.WriteJSON(e.batch.Batch, rowKey('J', e.j.coll, 'h', h[:]), row)
+	return durable.WriteJSON(e.batch.Batch, revisionKey(e.j.coll, row.Revision), row)
 }
 
 // commit makes the edit durable.
@@ -244,15 +270,11 @@ func (j journal) changes(r durable.Reader, from, to uint64, yield func(h [32]byt
 		if err != nil {
 			return err
 		}
-		h := [32]byte(bytes.Clone(kv.Value))
-		row, ok, err := j.page(r, h)
-		if err != nil {
-			return err
+		var row pageRow
+		if err := json.Unmarshal(kv.Value, &row); err != nil {
+			return fmt.Errorf("journal of %s: row %x: %w", j.coll, kv.Key, err)
 		}
-		if !ok {
-			return fmt.Errorf("journal of %s: revision row without a page", j.coll)
-		}
-		if more, err := yield(h, row); err != nil || !more {
+		if more, err := yield(urlHash(row.URL), row); err != nil || !more {
 			return err
 		}
 	}

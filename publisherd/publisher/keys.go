@@ -9,9 +9,9 @@ import (
 // The publisher's rows. Names of collections and series hold no zero octet.
 //
 //	J coll 00 'm'           journal head (meta)
-//	J coll 00 'h' h         page row by SHA-256(url)
+//	J coll 00 'h' h         the live revision of a page, by SHA-256(url)
 //	J coll 00 'l' location  h: which page a location of the source gave
-//	J coll 00 'r' revision  h: the live row of each revision
+//	J coll 00 'r' revision  the page row
 //	J coll 00 's'           the sitemap whose pages are all in the journal
 //	A series 00 'c'         cursor
 //	A series 00 'b'         pending batch
@@ -50,6 +50,10 @@ func rowKey(space byte, name string, kind byte, rest ...[]byte) []byte {
 func revisionKey(coll string, revision uint64) []byte {
 	return rowKey('J', coll, 'r', binary.BigEndian.AppendUint64(nil, revision))
 }
+
+func pageKey(coll string, h [32]byte) []byte { return rowKey('J', coll, 'h', h[:]) }
+
+func pendingKey(series string) []byte { return rowKey('A', series, 'b') }
 
 func receiptKey(id envelope.Hash) []byte { return append([]byte{'R'}, id[:]...) }
 

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
+	"github.com/uzpif-oi/uzpif-oi/content/state"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
@@ -63,6 +64,7 @@ type drafter struct {
 	resend  map[[32]byte]bool // pages that are offered whatever is known of them
 	rows    rowReader         // in place of all changes of the journal; see sessionrequest.go
 	patches bool
+	filter  heldFilter // of what the indexer was offered; nil if each page is looked up
 
 	raw  []byte        // reused
 	dead []letter      // of the draft in hand
@@ -125,6 +127,7 @@ func (d *drafter) next(ctx context.Context, from, begins uint64) (*draft, error)
 		if err != nil || body == nil && !row.Deleted {
 			return err == nil, err
 		}
+		d.filter.add(&h)
 		dr.items = append(dr.items, *it)
 		wi := &oiv1.Item{Op: oiv1.Op(it.Op), RevisionDelta: it.Revision - previous, Url: it.URL, Format: uint32(it.Format), Length: uint64(len(body))}
 		if !row.Modified.IsZero() {
@@ -175,9 +178,14 @@ func (d *drafter) maxPage() uint64 {
 // item decides whether a row of the journal is to be offered. No item means that
 // there is nothing to say about the row.
 func (d *drafter) item(r durable.Reader, h [32]byte, row pageRow) (*offered, error) {
-	held, known, err := d.agreed.tree().Lookup(r, h)
-	if err != nil {
-		return nil, err
+	fresh := d.filter.lacks(&h)
+	var held state.Item
+	var known bool
+	if !fresh {
+		var err error
+		if held, known, err = d.agreed.tree().Lookup(r, h); err != nil {
+			return nil, err
+		}
 	}
 	if row.Deleted {
 		if !known {
@@ -215,7 +223,7 @@ func (d *drafter) item(r durable.Reader, h [32]byte, row pageRow) (*offered, err
 		d.refuse(row, string(grants.ErrLimit), fmt.Sprintf("its payload of %d octets is more than the grant allows for a day", row.Size))
 		return nil, nil
 	}
-	it := &offered{URL: row.URL, Digest: row.Digest, Op: translog.OpPut, Format: row.Format, Revision: row.Revision, place: place}
+	it := &offered{URL: row.URL, Digest: row.Digest, Op: translog.OpPut, Format: row.Format, Revision: row.Revision, place: place, fresh: fresh}
 	if known && !d.resend[h] {
 		it.held = held.Digest
 	}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/grants"
-	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
 )
 
@@ -209,7 +208,7 @@ func (x *fixture) reviseAcked(change func(*ackedPage)) {
 	change(&row)
 	b := x.p.store.NewBatch()
 	defer b.Close()
-	check(x.t, durable.WriteJSON(b, rowKey('A', x.rel.Series, 'p', h[:]), row))
+	check(x.t, b.Set(ackedKey(x.rel.Series, h), row.append(nil)))
 	check(x.t, b.Commit())
 }
 

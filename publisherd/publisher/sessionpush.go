@@ -89,6 +89,9 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 	if !rel.Pair.Grant.Body.Mode.Pushes() {
 		return s.signal(ctx, a, c, d, report)
 	}
+	if d.filter, err = newHeldFilter(s.p.store, a.tree(), h.Revision-min(c.Seen, h.Revision)); err != nil {
+		return err
+	}
 	return s.deliver(ctx, a, c, d, report)
 }
 
@@ -111,6 +114,7 @@ func (s *session) newDrafter(a agreement, col *collection, target uint64) (*draf
 
 // deliver sends the drafter's batches one after the other.
 func (s *session) deliver(ctx context.Context, a agreement, c cursor, d *drafter, report *Result) error {
+	defer s.p.frames.push()()
 	drafts := make(chan *draft)
 	group, ctx := errgroup.WithContext(ctx)
 	from, begins, spent := c.Seen, c.Acked, false
@@ -221,7 +225,7 @@ func (s *session) manifest(a agreement, c cursor, dr *draft) (*envelope.Object, 
 	if err != nil {
 		return nil, pendingBatch{}, fmt.Errorf("manifest of %s: %w", a.rel.Collection, err)
 	}
-	return o, pendingBatch{Manifest: o.Raw, Items: dr.items}, nil
+	return o, pendingBatch{Manifest: o.Raw, Items: dr.items, plan: plan}, nil
 }
 
 func leavesOf(k translog.LeafKey, journalEpoch uint64, items []offered) [][32]byte {
@@ -369,7 +373,7 @@ func (s *session) take(a agreement, manifest *envelope.Object, p pendingBatch, a
 		Through: m.Through, TreeSize: accepted.Own.Size,
 	}
 	tree, note := s.grown(accepted, answer.Committed.Note)
-	c, err := a.accept(stored, m, p.Items, decided, note, s.reach, k)
+	c, err := a.accept(stored, m, p, decided, note, s.reach, k)
 	if err != nil {
 		return c, err
 	}

@@ -61,23 +61,15 @@ func (a agreement) dropRebind() error {
 // narrow plans the state without the pages that keep refuses, and counts them.
 func (a agreement) narrow(r durable.Reader, keep func(url string, digest envelope.Hash) bool) (*state.Plan, uint64, error) {
 	var gone []state.Item
-	prefix := rowKey('A', a.rel.Series, 'p')
-	for kv, err := range r.Scan(prefix, durable.PrefixEnd(prefix)) {
-		if err != nil {
-			return nil, 0, err
-		}
-		h := [32]byte(kv.Key[len(prefix):])
-		var row ackedPage
-		if _, err := durable.ReadJSON(r, rowKey('A', a.rel.Series, 'p', h[:]), &row); err != nil {
-			return nil, 0, err
-		}
+	err := a.acked(r, func(h [32]byte, row ackedPage) error {
 		held, ok, err := a.tree().Lookup(r, h)
-		if err != nil {
-			return nil, 0, err
-		}
 		if ok && !keep(row.URL, held.Digest) {
 			gone = append(gone, state.Item{URLHash: h, Deleted: true})
 		}
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
 	}
 	plan, err := a.tree().Plan(r, gone)
 	return plan, uint64(len(gone)), err
@@ -250,7 +242,7 @@ func (a agreement) acceptRebind(ans storedAnswer, pair grants.Pair, wider bool, 
 	if plan.Root() != ans.Rebind.After {
 		return c, errors.New("the state moved while a rebind was under way")
 	}
-	if err := plan.Apply(b); err != nil {
+	if err := a.narrowTo(b, plan); err != nil {
 		return c, err
 	}
 	c.State, c.Pages, c.Receipt = plan.Root(), plan.Count(), ans.Receipt

@@ -71,7 +71,7 @@ func (a agreement) clear() error {
 	b := a.store.NewBatch()
 	defer b.Close()
 	lo, hi := a.tree().Bounds()
-	if err := errors.Join(b.DeleteRange(lo, hi), a.empty(b)); err != nil {
+	if err := errors.Join(b.DeleteRange(lo, hi), a.deleteBases(b), a.empty(b)); err != nil {
 		return err
 	}
 	return b.Commit()
@@ -80,7 +80,7 @@ func (a agreement) clear() error {
 // empty empties the cursor.
 func (a agreement) empty(b *durable.Batch) error {
 	return errors.Join(
-		b.Delete(rowKey('A', a.rel.Series, 'b')),
+		b.Delete(pendingKey(a.rel.Series)),
 		durable.WriteJSON(b, rowKey('A', a.rel.Series, 'c'), cursor{Reconciling: true}),
 	)
 }
@@ -100,27 +100,24 @@ func (a agreement) guess(j journal) error {
 		return err
 	}
 	defer snapshot.Close()
+	head, err := j.head(snapshot)
+	if err != nil {
+		return err
+	}
 	var items []state.Item
-	lo := rowKey('J', j.coll, 'h')
-	for kv, err := range snapshot.Scan(lo, durable.PrefixEnd(lo)) {
-		if err != nil {
-			return err
+	err = j.changes(snapshot, 0, head.Revision, func(h [32]byte, row pageRow) (bool, error) {
+		if row.Deleted || a.rel.Match(row.URL) != nil || row.denies(a.rel.Pair.Grant.Body.Purposes) {
+			return true, nil
 		}
-		h := [32]byte(kv.Key[len(lo):])
-		row, ok, err := j.page(snapshot, h)
-		if err != nil {
-			return err
+		if items = append(items, state.Item{URLHash: h, Digest: row.Digest, Format: row.Format}); len(items) < reconcileStep {
+			return true, nil
 		}
-		if !ok || row.Deleted || a.rel.Match(row.URL) != nil || row.denies(a.rel.Pair.Grant.Body.Purposes) {
-			continue
-		}
-		items = append(items, state.Item{URLHash: h, Digest: row.Digest, Format: row.Format})
-		if len(items) == reconcileStep {
-			if err := a.addState(items); err != nil {
-				return err
-			}
-			items = items[:0]
-		}
+		err := a.addState(items)
+		items = items[:0]
+		return true, err
+	})
+	if err != nil {
+		return err
 	}
 	return a.addState(items)
 }
@@ -298,7 +295,7 @@ func (a agreement) addState(items []state.Item) error {
 	if err != nil {
 		return err
 	}
-	if err := plan.Apply(b); err != nil {
+	if err := a.narrowTo(b, plan); err != nil {
 		return err
 	}
 	if err := a.empty(b); err != nil {
@@ -349,12 +346,11 @@ func (s *session) nameStrangers(ctx context.Context, a agreement, j journal) err
 		if it.Deleted {
 			continue
 		}
-		_, err := snapshot.Get(rowKey('J', j.coll, 'h', it.URLHash[:]))
-		if err == nil {
+		if ok, err := j.has(snapshot, it.URLHash); err != nil || ok {
+			if err != nil {
+				return err
+			}
 			continue
-		}
-		if !errors.Is(err, durable.ErrNotFound) {
-			return err
 		}
 		unknown = append(unknown, bytes.Clone(it.URLHash[:]))
 		if len(unknown) == 1024 {

@@ -355,7 +355,7 @@ func (p *Publisher) afterDeletion(v *Revocation, rel *Relationship, e evaluate.E
 	if err != nil {
 		return err
 	}
-	if err := plan.Apply(b); err != nil {
+	if err := a.narrowTo(b, plan); err != nil {
 		return err
 	}
 	c.State, c.Pages = plan.Root(), plan.Count()

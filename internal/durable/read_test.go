@@ -1,0 +1,81 @@
+package durable
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"testing"
+)
+
+// Both read what Scan reads, wherever the values lie: in the batch, in the memtable,
+// or, as those of some size, in files of their own.
+func TestWalksAndLengthsAgreeWithScans(t *testing.T) {
+	s, err := Open(t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	write := func(b *Batch, from int) {
+		for i := from; i < 300; i += 3 {
+			value := make([]byte, i*10)
+			rand.Read(value)
+			if err := b.Set(fmt.Appendf(nil, "%03d", i), value); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for from := range 2 {
+		b := s.NewBatch()
+		write(b, from)
+		if err := b.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		b.Close()
+		if from == 0 {
+			if err := s.db.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b := s.NewBatch()
+	defer b.Close()
+	write(b, 2)
+	w, err := b.Walk([]byte("000"), []byte("290"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for _, r := range [][2]string{{"005", "017"}, {"017", "018"}, {"100", "100"}, {"2", "290"}, {"050", "060"}} {
+		lo, hi := []byte(r[0]), []byte(r[1])
+		var want, walked, lengths []byte
+		for kv, err := range b.Scan(lo, hi) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = fmt.Appendf(want, "%s %x\n", kv.Key, kv.Value)
+			lengths = fmt.Appendf(lengths, "%s %d\n", kv.Key, len(kv.Value))
+		}
+		for kv, err := range w.Scan(lo, hi) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			walked = fmt.Appendf(walked, "%s %x\n", kv.Key, kv.Value)
+		}
+		if !bytes.Equal(walked, want) {
+			t.Errorf("from %s to %s a walk has %d octets, a scan %d", lo, hi, len(walked), len(want))
+		}
+		for kv, err := range b.ScanLengths(lo, hi) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			line := fmt.Appendf(nil, "%s %d\n", kv.Key, kv.Length)
+			if !bytes.HasPrefix(lengths, line) {
+				t.Fatalf("%s, the scan has %.20s", line, lengths)
+			}
+			lengths = lengths[len(line):]
+		}
+		if len(lengths) > 0 {
+			t.Errorf("not yielded: %s", lengths)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package publisher
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/translog"
+)
+
+func drawnHash(t *rapid.T, name string) (h envelope.Hash) {
+	copy(h[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, name))
+	return h
+}
+
+func TestPackedRowsComeBack(t *testing.T) {
+	ops := rapid.SampledFrom([]translog.Op{translog.OpPut, translog.OpTombstone})
+	rapid.Check(t, func(t *rapid.T) {
+		page := ackedPage{
+			URL: rapid.String().Draw(t, "url"), Digest: drawnHash(t, "digest"), Op: ops.Draw(t, "op"),
+			JournalEpoch: rapid.Uint64().Draw(t, "epoch"), Revision: rapid.Uint64().Draw(t, "revision"),
+			Decision: rapid.SampledFrom([]translog.Decision{translog.Include, translog.Update, translog.DeleteAck, translog.Exclude}).Draw(t, "decision"),
+			Reason:   rapid.StringN(0, 64, 64).Draw(t, "reason"), Receipt: drawnHash(t, "receipt"),
+			Set: rapid.IntRange(0, 3).Draw(t, "set"), Place: rapid.IntRange(0, 1<<20).Draw(t, "place"),
+		}
+		row := page.append(nil)
+		if got, err := unpackAcked(row); err != nil || got != page {
+			t.Fatalf("%+v, %v, want %+v", got, err, page)
+		}
+		if cut := rapid.IntRange(0, len(row)-1).Draw(t, "cut"); !damaged(unpackAcked(row[:cut])) {
+			t.Fatalf("%d octets of %d are taken", cut, len(row))
+		}
+		if !damaged(unpackAcked(append(row, 0))) {
+			t.Fatal("what follows the row is taken")
+		}
+
+		p := pendingBatch{Manifest: rapid.SliceOf(rapid.Byte()).Draw(t, "manifest")}
+		for range rapid.IntRange(0, 20).Draw(t, "items") {
+			p.Items = append(p.Items, offered{
+				URL: rapid.String().Draw(t, "url"), Digest: drawnHash(t, "digest"), Op: ops.Draw(t, "op"),
+				Format: rapid.Uint8().Draw(t, "format"), Revision: rapid.Uint64().Draw(t, "revision"),
+			})
+		}
+		row, err := p.pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := unpackPending(row)
+		if err != nil || string(got.Manifest) != string(p.Manifest) || !reflect.DeepEqual(got.Items, p.Items) {
+			t.Fatalf("%+v, %v, want %+v", got, err, p)
+		}
+		if cut := rapid.IntRange(0, len(row)-1).Draw(t, "cut of the batch"); !damaged(unpackPending(row[:cut])) {
+			t.Fatalf("%d octets of %d are taken", cut, len(row))
+		}
+	})
+}
+
+func damaged[T any](_ T, err error) bool { return errors.Is(err, errPacked) }
+
+// A damaged row of the store must end in an error, and in nothing else.
+func FuzzPackedRows(f *testing.F) {
+	page := ackedPage{URL: "https://example.com/", Decision: translog.Include}
+	f.Add(page.append(nil))
+	row, err := (&pendingBatch{Manifest: []byte("{}"), Items: []offered{{URL: "https://example.com/"}}}).pack()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(row)
+	f.Fuzz(func(t *testing.T, row []byte) {
+		if page, err := unpackAcked(row); err == nil {
+			if again, err := unpackAcked(page.append(nil)); err != nil || again != page {
+				t.Errorf("%+v, %v, want %+v", again, err, page)
+			}
+		}
+		if p, err := unpackPending(row); (err == nil) != (p != nil) {
+			t.Errorf("%v, %v", p, err)
+		}
+	})
+}
