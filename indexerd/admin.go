@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
@@ -27,7 +26,7 @@ import (
 func (d *daemon) monitor(c config) http.Handler {
 	a := &monitor.Admin{
 		Address: c.Admin, Service: sessionService, Report: d.watch.report, Page: d.page, Profiles: c.Profiles, Log: d.log,
-		Collectors: []prometheus.Collector{monitor.Collect(d.figures, time.Now, d.log, metrics()...)},
+		Collectors: collectors(d.figures, d.reload.Last, time.Now, d.log),
 	}
 	return a.Handler()
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/monitor"
 )
 
@@ -24,6 +25,7 @@ type watcher struct {
 	figures func() (indexer.Figures, error)
 	publish time.Duration // publish_interval
 	live    func() int    // agreements in force
+	loaded  func() cli.Loaded
 	now     func() time.Time
 	history *monitor.History
 
@@ -37,7 +39,7 @@ type watcher struct {
 
 func newWatcher(d *daemon, c config) *watcher {
 	return &watcher{
-		figures: d.figures, publish: c.Publish, live: d.liveAgreements, now: time.Now,
+		figures: d.figures, publish: c.Publish, live: d.liveAgreements, loaded: d.reload.Last, now: time.Now,
 		history: new(monitor.History), witnesses: make(map[string]*monitor.Progress),
 	}
 }
@@ -72,6 +74,7 @@ func (w *watcher) judge(f indexer.Figures, err error) (r monitor.Report) {
 		r.Warn("writes_held_back", "the store had writes wait for compactions within the last minute")
 	}
 	r.Identity(f.Certificate, f.Trust, now)
+	r.Configuration(w.loaded())
 	return r
 }
 

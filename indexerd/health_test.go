@@ -9,6 +9,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
 	"github.com/uzpif-oi/uzpif-oi/internal/audit"
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/monitor"
 	"github.com/uzpif-oi/uzpif-oi/translog/witness"
@@ -64,11 +65,18 @@ func TestHealthFollowsProgress(t *testing.T) {
 		{"a certificate near its end", func(f *indexer.Figures) { f.Certificate.NotAfter = envelope.At(start.Add(48 * time.Hour)) }, nil, 0, nil, []string{"certificate_ending"}, true},
 		{"a certificate that has ended", func(f *indexer.Figures) { f.Certificate.NotAfter = envelope.At(start) }, nil, 0, nil, []string{"certificate_ended"}, false},
 		{"no certificate", func(f *indexer.Figures) { f.Certificate.NotAfter = envelope.Time{} }, nil, 0, nil, []string{"certificate_missing"}, false},
+		{"a configuration that is not taken up", nil, nil, 0, nil, []string{"configuration_not_read"}, true},
 		{"files that are not taken up", func(f *indexer.Figures) { f.Certificate.Problem, f.Trust.Problem = "a", "b" }, nil, 0, nil, []string{"certificate_not_renewed", "trust_not_read"}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			now := start
-			w := &watcher{now: func() time.Time { return now }, publish: time.Second, live: func() int { return 1 }, history: new(monitor.History), witnesses: make(map[string]*monitor.Progress)}
+			loaded := func() (l cli.Loaded) {
+				if slices.Contains(tt.want, "configuration_not_read") {
+					l.Problem = "line 3"
+				}
+				return l
+			}
+			w := &watcher{loaded: loaded, now: func() time.Time { return now }, publish: time.Second, live: func() int { return 1 }, history: new(monitor.History), witnesses: make(map[string]*monitor.Progress)}
 			f := healthy()
 			if tt.first != nil {
 				tt.first(&f)

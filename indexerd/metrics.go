@@ -1,10 +1,14 @@
 package main
 
 import (
+	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/monitor"
 	"github.com/uzpif-oi/uzpif-oi/internal/tally"
 	"github.com/uzpif-oi/uzpif-oi/translog/witness"
@@ -13,6 +17,11 @@ import (
 // A metric is one name, and how its values are read. doc/metrics.md describes
 // each one; TestEveryMetricIsDescribed compares.
 type metric = monitor.Metric[indexer.Figures]
+
+// collectors are all metrics that are this program's own.
+func collectors(read func() (indexer.Figures, error), last func() cli.Loaded, now func() time.Time, log *slog.Logger) []prometheus.Collector {
+	return append(monitor.ConfigurationMetrics(last), monitor.Collect(read, now, log, metrics()...))
+}
 
 func metrics() []metric {
 	return slices.Concat(logMetrics(), witnessMetrics(), sessionMetrics(), storeMetrics(), feedMetrics(), identityMetrics(), requestMetrics(), gatewayMetrics())

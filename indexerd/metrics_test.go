@@ -13,10 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 	"github.com/uzpif-oi/uzpif-oi/internal/monitor"
@@ -30,7 +29,7 @@ func scrape(t *testing.T, read func() (indexer.Figures, error), now time.Time) [
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	a := &monitor.Admin{Report: func() monitor.Report { return monitor.Report{} }, Log: log,
-		Collectors: []prometheus.Collector{monitor.Collect(read, func() time.Time { return now }, log, metrics()...)}}
+		Collectors: collectors(read, func() cli.Loaded { return cli.Loaded{} }, func() time.Time { return now }, log)}
 	rec, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil)
 	r.Host = "localhost"
 	a.Handler().ServeHTTP(rec, r)

@@ -110,7 +110,6 @@ func run(ctx context.Context, dir string, c config, frozen bool, log *slog.Logge
 		}
 	}()
 	d := &daemon{dir: dir, x: x, log: log, frozen: frozen, manager: &cli.Manager{Log: log, Turns: func() { _, _ = x.Status() }}}
-	d.watch = newWatcher(d, c)
 	d.reload = &cli.Reloader[config]{Log: log, Config: c, Live: settings().Live(), Manager: d.manager, Written: d.reloaded,
 		Read: func() (config, error) { return loadConfig(dir) },
 		Apply: func(c config) {
@@ -122,6 +121,7 @@ func run(ctx context.Context, dir string, c config, frozen bool, log *slog.Logge
 				d.gateway.SetRate(c.GatewayRate)
 			}
 		}}
+	d.watch = newWatcher(d, c)
 	if err := d.listen(c); err != nil {
 		d.closeListeners()
 		return err

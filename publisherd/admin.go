@@ -15,7 +15,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/audit"
@@ -28,7 +27,7 @@ import (
 func (d *daemon) monitor(c config) http.Handler {
 	a := &monitor.Admin{
 		Address: c.Admin, Service: "publisherd", Report: d.watch.report, Page: d.page, Profiles: c.Profiles, Log: d.log,
-		Collectors: []prometheus.Collector{monitor.Collect(d.watch.read, time.Now, d.log, metrics()...)},
+		Collectors: collectors(d.watch.read, d.reload.Last, time.Now, d.log),
 	}
 	return a.Handler()
 }

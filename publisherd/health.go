@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/monitor"
 	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
 )
@@ -27,6 +28,7 @@ type outbox struct {
 type watcher struct {
 	figures func() (publisher.Figures, error)
 	rescan  time.Duration
+	loaded  func() cli.Loaded
 	now     func() time.Time
 	history *monitor.History
 	began   time.Time
@@ -38,7 +40,7 @@ type watcher struct {
 
 func newWatcher(d *daemon, c config) *watcher {
 	return &watcher{
-		figures: d.p.Figures, rescan: c.Rescan, now: time.Now, history: new(monitor.History), began: time.Now(),
+		figures: d.p.Figures, rescan: c.Rescan, loaded: d.reload.Last, now: time.Now, history: new(monitor.History), began: time.Now(),
 		filled: make(map[string]*monitor.Progress), moved: make(map[string]*monitor.Progress),
 	}
 }
@@ -100,6 +102,7 @@ func (w *watcher) judge(f *figures, err error) (r monitor.Report) {
 	w.judgeSessions(&r, f, now)
 	w.judgeScans(&r, f, now)
 	r.Identity(f.Status.Certificate, f.Status.Trust, now)
+	r.Configuration(w.loaded())
 	return r
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/audit"
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/monitor"
 	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
@@ -82,6 +83,7 @@ func TestHealthFollowsProgress(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			now, f := start, healthyFigures()
 			w := &watcher{
+				loaded:  func() cli.Loaded { return cli.Loaded{} },
 				figures: func() (publisher.Figures, error) { return f, tt.err }, now: func() time.Time { return now }, rescan: 5 * time.Minute, began: start,
 				history: new(monitor.History), filled: make(map[string]*monitor.Progress), moved: make(map[string]*monitor.Progress),
 			}

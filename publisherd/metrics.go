@@ -1,9 +1,13 @@
 package main
 
 import (
+	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 	"github.com/uzpif-oi/uzpif-oi/internal/monitor"
@@ -22,6 +26,11 @@ type figures struct {
 }
 
 const prefix = "uzpif_oi_publisher_"
+
+// collectors are all metrics that are this program's own.
+func collectors(read func() (figures, error), last func() cli.Loaded, now func() time.Time, log *slog.Logger) []prometheus.Collector {
+	return append(monitor.ConfigurationMetrics(last), monitor.Collect(read, now, log, metrics()...))
+}
 
 func metrics() []metric {
 	return slices.Concat(outboxMetrics(), peerMetrics(), workMetrics(),

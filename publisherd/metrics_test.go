@@ -12,9 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/monitor"
 	"github.com/uzpif-oi/uzpif-oi/internal/tally"
 	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
@@ -43,7 +42,7 @@ func scrape(t *testing.T) []string {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	a := &monitor.Admin{Report: func() monitor.Report { return monitor.Report{} }, Log: log,
-		Collectors: []prometheus.Collector{monitor.Collect(someFigures, func() time.Time { return time.Unix(1000, 0) }, log, metrics()...)}}
+		Collectors: collectors(someFigures, func() cli.Loaded { return cli.Loaded{} }, func() time.Time { return time.Unix(1000, 0) }, log)}
 	rec, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil)
 	r.Host = "localhost"
 	a.Handler().ServeHTTP(rec, r)
@@ -81,7 +80,7 @@ func TestEveryMetricIsDescribed(t *testing.T) {
 	}
 	described := map[string]string{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(uzpif_oi_[a-z0-9_]+)` \\| ([a-z]+) \\|").FindAllStringSubmatch(string(doc), -1) {
-		for _, ours := range []string{prefix, "uzpif_oi_store_", "uzpif_oi_certificate_", "uzpif_oi_trust_"} {
+		for _, ours := range []string{prefix, "uzpif_oi_store_", "uzpif_oi_certificate_", "uzpif_oi_trust_", "uzpif_oi_configuration_"} {
 			if strings.HasPrefix(row[1], ours) {
 				described[row[1]] = row[2]
 			}

@@ -75,7 +75,6 @@ func run(ctx context.Context, dir string, c config, log *slog.Logger, level *slo
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	d := &daemon{dir: dir, p: p, d: publisher.NewDaemon(p, publisher.DaemonOptions{Rescan: c.Rescan}), log: log}
-	d.watch = newWatcher(d, c)
 	d.manager = &cli.Manager{Log: log, Turns: func() { _ = p.Ready() }}
 	d.reload = &cli.Reloader[config]{Log: log, Config: c, Live: settings().Live(), Manager: d.manager, Written: d.reloaded,
 		Read: func() (config, error) {
@@ -89,6 +88,7 @@ func run(ctx context.Context, dir string, c config, log *slog.Logger, level *slo
 			p.SetVerify(c.verify())
 			d.d.SetRescan(c.Rescan)
 		}}
+	d.watch = newWatcher(d, c)
 	defer d.closeListeners()
 	if err := d.listen(c); err != nil {
 		return err

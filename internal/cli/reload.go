@@ -8,7 +8,9 @@ import (
 	"os/signal"
 	"reflect"
 	"slices"
+	"sync"
 	"syscall"
+	"time"
 )
 
 // A Reloader reads the configuration of a running daemon anew at each SIGHUP. A
@@ -29,6 +31,32 @@ type Reloader[C any] struct {
 	// Written has a reload written down: what it changes, each as key=value, and how
 	// it ended. What it cannot write down it does not do, and says so. nil for none.
 	Written func(changes []string, reload func() error) error
+
+	lastMu sync.Mutex
+	last   Loaded
+}
+
+// Loaded is how the last reading of a configuration ended.
+type Loaded struct {
+	At      time.Time // when the one in force was read
+	Problem string    // why a newer one is not in force; empty if there is none
+}
+
+// Last tells it of the daemon's configuration; before Run has begun it is the zero value.
+func (r *Reloader[C]) Last() Loaded {
+	r.lastMu.Lock()
+	defer r.lastMu.Unlock()
+	return r.last
+}
+
+func (r *Reloader[C]) ended(err error) {
+	r.lastMu.Lock()
+	defer r.lastMu.Unlock()
+	if err != nil {
+		r.last.Problem = err.Error()
+		return
+	}
+	r.last = Loaded{At: time.Now()}
 }
 
 // A Change is a setting that differs.
@@ -57,6 +85,7 @@ func (r *Reloader[C]) Run(ctx context.Context) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
+	r.ended(nil)
 	for {
 		select {
 		case <-ctx.Done():
@@ -85,7 +114,8 @@ func (r *Reloader[C]) reload() {
 	for _, c := range changes {
 		told = append(told, fmt.Sprintf("%s=%v", c.Key, c.To))
 	}
-	if err := written(told, func() error { return r.apply(next, changes, err) }); err != nil {
+	err = written(told, func() error { return r.apply(next, changes, err) })
+	if r.ended(err); err != nil {
 		r.Log.Error("configuration not reloaded", "error", err)
 	}
 }

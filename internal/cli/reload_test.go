@@ -93,8 +93,15 @@ func TestAReloadIsWrittenDown(t *testing.T) {
 		return e.err
 	}
 	r.reload()
+	good := r.Last()
+	if good.At.IsZero() || good.Problem != "" {
+		t.Errorf("a reload that succeeded: %+v", good)
+	}
 	failure = errors.New("line 3")
 	r.reload()
+	if bad := r.Last(); bad.At != good.At || bad.Problem != "line 3" {
+		t.Errorf("a reload that failed: %+v", bad)
+	}
 	want := []event{{[]string{"log_level=debug", "wait=1m0s"}, 0, nil}, {nil, 1, failure}}
 	if !reflect.DeepEqual(written, want) || len(applied) != 1 {
 		t.Errorf("written down: %v, want %v; applied %d times", written, want, len(applied))
@@ -104,6 +111,13 @@ func TestAReloadIsWrittenDown(t *testing.T) {
 	r.reload()
 	if len(applied) != 1 || r.Config.Level != "debug" {
 		t.Errorf("applied %d times, and it runs with %v, though it could not be written down", len(applied), r.Config)
+	}
+	if bad := r.Last(); bad.At != good.At || bad.Problem != "no audit log" {
+		t.Errorf("a reload that could not be written down: %+v", bad)
+	}
+	r.Written = nil
+	if r.reload(); r.Last().Problem != "" {
+		t.Errorf("the fault is still told: %+v", r.Last())
 	}
 }
 

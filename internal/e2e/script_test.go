@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -94,10 +95,22 @@ func runScripts(t *testing.T, folder string) {
 			"handfolder": handFolder,
 			"gateway":    gatewayAddress,
 			"request":    request,
+			"fetch":      printed,
 
 			"postrevocations": postRevocations,
 		},
 	})
+}
+
+// printed prints what is served at a URL with 200.
+func printed(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: fetch URL")
+	}
+	body, err := fetch(context.Background(), args[0])
+	ts.Check(err)
+	_, err = ts.Stdout().Write(body)
+	ts.Check(err)
 }
 
 // addresses DIR waits for a daemon's run.json and sets those of LISTEN, PUBLIC

@@ -3,6 +3,9 @@ package monitor
 import (
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 )
@@ -65,6 +68,22 @@ func IdentityMetrics[F any](of func(*F) (identity.CertificateStatus, identity.Tr
 	}
 }
 
+// ConfigurationMetrics are those of the configuration that is in force.
+func ConfigurationMetrics(last func() cli.Loaded) []prometheus.Collector {
+	gauge := func(name, help string, value func(cli.Loaded) float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "uzpif_oi_configuration_" + name, Help: help}, func() float64 { return value(last()) })
+	}
+	return []prometheus.Collector{
+		gauge("alarm", "1 while the configuration's file could not be taken up, and the one before is in force.", func(l cli.Loaded) float64 { return alarm(l.Problem) }),
+		gauge("loaded_timestamp_seconds", "Unix time at which the configuration in force was read; 0 before that.", func(l cli.Loaded) float64 {
+			if l.At.IsZero() {
+				return 0
+			}
+			return float64(l.At.Unix())
+		}),
+	}
+}
+
 func alarm(problem string) float64 {
 	if problem != "" {
 		return 1
@@ -87,6 +106,13 @@ func (r *Report) Disk(d durable.Disk) bool {
 // certificateNear is how long before its end a certificate is warned of. One that
 // the identity issues itself was renewed a long time before.
 const certificateNear = 7 * 24 * time.Hour
+
+// Configuration adds that a newer one could not be taken up.
+func (r *Report) Configuration(l cli.Loaded) {
+	if l.Problem != "" {
+		r.Warn("configuration_not_read", "the configuration of %s is in force: %s", Moment(l.At), l.Problem)
+	}
+}
 
 // Identity adds what is wrong with certificate and trust.
 func (r *Report) Identity(c identity.CertificateStatus, t identity.TrustStatus, now time.Time) {
