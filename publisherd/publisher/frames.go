@@ -1,11 +1,37 @@
 package publisher
 
 import (
+	"math/bits"
 	"sync"
 	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
 )
+
+// Frames of up to smallFrame octets, and those under a dictionary of up to smallPatch
+// with it, are made with small tables.
+const (
+	smallFrame = 256 << 10
+	smallPatch = 32 << 10
+)
+
+// newEncoder makes the encoder of a frame of raw octets under a dictionary of so many,
+// or 0, with options on top. A batch is shorter than the window: one of them is history
+// enough, not two. The tables that pay for a batch take up to 20 MiB, and to make them
+// takes several times as long as all else that a program does which sends one edited
+// page. A few pages have small ones: they lose next to nothing, and a patch of one page
+// at most a third (TestSmallFramesAreSmall).
+func newEncoder(raw, dictionary int, options ...zstd.EOption) (*zstd.Encoder, error) {
+	size := raw + dictionary
+	window := min(maxWindow, max(smallFrame, 1<<bits.Len(uint(size))))
+	all := []zstd.EOption{zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(window)}
+	if size <= smallPatch || dictionary == 0 && size <= smallFrame {
+		all = append(all, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithAllLitEntropyCompression(true))
+	} else {
+		all = append(all, zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
+	}
+	return zstd.NewWriter(nil, append(all, options...)...)
+}
 
 // frameTurns is how many batch frames are compressed at once, over all sessions:
 // each takes 12 MiB, most of it the window.
@@ -48,6 +74,9 @@ func (f *framer) push() (done func()) {
 }
 
 func (f *framer) encode(raw []byte) (frame []byte, err error) {
+	if len(raw) <= smallFrame {
+		return encodeFrame(raw, nil)
+	}
 	f.open()
 	encoder := <-f.turns
 	defer func() {
@@ -57,8 +86,7 @@ func (f *framer) encode(raw []byte) (frame []byte, err error) {
 		f.turns <- encoder
 	}()
 	if encoder == nil {
-		// A batch is shorter than the window: one of them is history enough, not two.
-		if encoder, err = newEncoder(zstd.WithLowerEncoderMem(true)); err != nil {
+		if encoder, err = newEncoder(maxWindow, 0); err != nil {
 			return nil, err
 		}
 	}

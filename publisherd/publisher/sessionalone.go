@@ -59,7 +59,7 @@ func (s *session) sendAlone(ctx context.Context, series string, manifest *envelo
 		return err
 	}
 	out := &chunkWriter{ctx: ctx, s: s, size: s.chunkSize()}
-	encoder, err := newEncoder()
+	encoder, err := newEncoder(largestPage, 0, zstd.WithLowerEncoderMem(false)) // a page may be many windows long
 	if err != nil {
 		return err
 	}

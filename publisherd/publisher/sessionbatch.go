@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
@@ -299,13 +298,4 @@ func (d *drafter) compress(dr *draft) error {
 	dr.rawBytes = len(d.raw)
 	dr.frame, err = d.p.frames.encode(d.raw)
 	return err
-}
-
-// newEncoder makes the encoder of batch frames, with options on top.
-func newEncoder(options ...zstd.EOption) (*zstd.Encoder, error) {
-	return zstd.NewWriter(nil, append([]zstd.EOption{
-		zstd.WithEncoderLevel(zstd.SpeedBetterCompression),
-		zstd.WithWindowSize(maxWindow),
-		zstd.WithEncoderConcurrency(1),
-	}, options...)...)
 }

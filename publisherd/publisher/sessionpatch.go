@@ -85,13 +85,11 @@ func octetsOf(all [][]byte) (n int) {
 
 // encodeFrame compresses raw, under a dictionary if there is one.
 func encodeFrame(raw, dictionary []byte) ([]byte, error) {
-	options := []zstd.EOption{
-		zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithWindowSize(maxWindow), zstd.WithEncoderConcurrency(1),
-	}
+	var options []zstd.EOption
 	if dictionary != nil {
 		options = append(options, zstd.WithEncoderDictRaw(0, dictionary))
 	}
-	encoder, err := zstd.NewWriter(nil, options...)
+	encoder, err := newEncoder(len(raw), len(dictionary), options...)
 	if err != nil {
 		return nil, err
 	}
