@@ -138,9 +138,13 @@ func (a agreement) acked(r durable.Reader, yield func(h [32]byte, p ackedPage) e
 // of batchItems pages with the longest URLs has less.
 const maxPending = 64 << 20
 
-// pack is the row of a pending batch: its manifest, the number of its items, and they
-// in a zstd frame.
+// pack is the row of a pending batch: its manifest, the number of its items, and, if
+// there are any, they in a zstd frame.
 func (p *pendingBatch) pack() ([]byte, error) {
+	row := binary.AppendUvarint(appendText(nil, string(p.Manifest)), uint64(len(p.Items)))
+	if len(p.Items) == 0 {
+		return row, nil
+	}
 	var list []byte
 	for _, it := range p.Items {
 		list = append(list, byte(it.Op), it.Format)
@@ -151,7 +155,6 @@ func (p *pendingBatch) pack() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	row := binary.AppendUvarint(appendText(nil, string(p.Manifest)), uint64(len(p.Items)))
 	return encoder.EncodeAll(list, row), nil
 }
 
@@ -161,6 +164,12 @@ func unpackPending(row []byte) (*pendingBatch, error) {
 	items := u.number()
 	if u.bad {
 		return nil, errPacked
+	}
+	if items == 0 {
+		if err := u.end(); err != nil {
+			return nil, err
+		}
+		return p, nil
 	}
 	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxPending), zstd.WithDecoderLowmem(true))
 	if err != nil {
