@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -113,12 +114,8 @@ func (in *ingest) openPatch(f *oiv1.Batch, frame []byte) error {
 	if err := in.checkPayloads(raw); err != nil {
 		return err
 	}
-	encoder, err := newFrameEncoder()
-	if err != nil {
-		return err
-	}
-	in.frame = encoder.EncodeAll(raw, nil)
-	return encoder.Close()
+	in.frame, err = encodeFrame(raw)
+	return err
 }
 
 // answeredBefore finds the answer that a batch was given already.
@@ -131,9 +128,34 @@ func (in *ingest) answeredBefore() error {
 	return err
 }
 
+// smallFrame is how many octets the encoder of small frames is for.
+const smallFrame = 256 << 10
+
+// smallEncoder is that of all small frames: its tables are taken once, and not for
+// each page that a publisher edits. Two are at work at most; another waits.
+var smallEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(2), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(smallFrame), zstd.WithZeroFrames(true))
+})
+
 // newFrameEncoder makes the encoder of frames that are put together here.
 func newFrameEncoder() (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(maxWindow), zstd.WithZeroFrames(true))
+}
+
+// encodeFrame makes one frame.
+func encodeFrame(raw []byte) ([]byte, error) {
+	if len(raw) <= smallFrame {
+		encoder, err := smallEncoder()
+		if err != nil {
+			return nil, err
+		}
+		return encoder.EncodeAll(raw, nil), nil
+	}
+	encoder, err := newFrameEncoder()
+	if err != nil {
+		return nil, err
+	}
+	return encoder.EncodeAll(raw, nil), encoder.Close()
 }
 
 // unpatch decompresses the payloads of a patch batch behind its list, into so many

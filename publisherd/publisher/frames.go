@@ -33,6 +33,12 @@ func newEncoder(raw, dictionary int, options ...zstd.EOption) (*zstd.Encoder, er
 	return zstd.NewWriter(nil, append(all, options...)...)
 }
 
+// smallEncoder is that of all small frames without a dictionary: its tables are taken
+// once. Two are at work at most; another waits.
+var smallEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
+	return newEncoder(smallFrame, 0, zstd.WithEncoderConcurrency(2))
+})
+
 // frameTurns is how many batch frames are compressed at once, over all sessions:
 // each takes 12 MiB, most of it the window.
 const frameTurns = 2

@@ -17,6 +17,10 @@ import (
 // maxDictionary bounds the dictionary of a patch batch, in octets.
 const maxDictionary = 8 << 20
 
+// leastPatched is the length of a frame, in octets, below which a patch would save less
+// than its two frames have around what differs.
+const leastPatched = 256
+
 // baseBytes is how much of the digest of its base an item names.
 const baseBytes = 8
 
@@ -86,8 +90,15 @@ func octetsOf(all [][]byte) (n int) {
 // encodeFrame compresses raw, under a dictionary if there is one.
 func encodeFrame(raw, dictionary []byte) ([]byte, error) {
 	var options []zstd.EOption
-	if dictionary != nil {
+	switch {
+	case dictionary != nil:
 		options = append(options, zstd.WithEncoderDictRaw(0, dictionary))
+	case len(raw) <= smallFrame:
+		encoder, err := smallEncoder()
+		if err != nil {
+			return nil, err
+		}
+		return encoder.EncodeAll(raw, nil), nil
 	}
 	encoder, err := newEncoder(len(raw), len(dictionary), options...)
 	if err != nil {
@@ -104,7 +115,7 @@ func (s *session) patches() bool {
 
 // setPatch gives a draft its other form, if there is one and it is smaller.
 func (d *drafter) setPatch(r durable.Reader, dr *draft) error {
-	if !d.patches || len(dr.items) == 0 {
+	if !d.patches || len(dr.frame) < leastPatched {
 		return nil
 	}
 	decoder, err := newBaseDecoder()
