@@ -314,8 +314,9 @@ func (s *scanner) finish(fresh bool) error {
 // them does not read them again. It is bounded: what does not fit is read
 // again from the source.
 type payloads struct {
-	left  int // octets that still fit
-	pages map[[32]byte]keptPayload
+	left   int // octets that still fit
+	pages  map[[32]byte]keptPayload
+	shared sharer // of those that do not
 }
 
 type keptPayload struct {

@@ -242,8 +242,12 @@ func (d *drafter) body(ctx context.Context, h [32]byte, row pageRow, alone bool)
 	}
 	body, ok := d.cache.lookup(h, row.Digest)
 	var err error
-	if !ok {
+	switch {
+	case ok:
+	case alone:
 		body, err = d.fetch(ctx, h, row)
+	default:
+		body, err = d.cache.shared.payload(ctx, h, row.Revision, func() ([]byte, error) { return d.fetch(ctx, h, row) })
 	}
 	if alone && body == nil {
 		d.giveBack()

@@ -115,6 +115,7 @@ func (s *session) newDrafter(a agreement, col *collection, target uint64) (*draf
 // deliver sends the drafter's batches one after the other.
 func (s *session) deliver(ctx context.Context, a agreement, c cursor, d *drafter, report *Result) error {
 	defer s.p.frames.push()()
+	defer d.cache.shared.use()()
 	drafts := make(chan *draft)
 	group, ctx := errgroup.WithContext(ctx)
 	from, begins, spent := c.Seen, c.Acked, false

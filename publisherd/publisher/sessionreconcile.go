@@ -88,6 +88,11 @@ func (a agreement) empty(b *durable.Batch) error {
 // reconcileStep is how many pages of a state are written at once.
 const reconcileStep = 4096
 
+// guessStep is how many pages of a state are guessed at once. They come in the order of
+// their revisions, so that each step touches nodes all over the tree: larger steps write
+// each of them less often. One takes 15 MiB.
+const guessStep = 1 << 16
+
 // guess makes, of a state that was lost, what the indexer should hold if nothing
 // has changed since: the fewer pages differ from it, the fewer have to be asked
 // for. It is our own word on our own pages, so the cursor is emptied with it.
@@ -109,7 +114,7 @@ func (a agreement) guess(j journal) error {
 		if row.Deleted || a.rel.Match(row.URL) != nil || row.denies(a.rel.Pair.Grant.Body.Purposes) {
 			return true, nil
 		}
-		if items = append(items, state.Item{URLHash: h, Digest: row.Digest, Format: row.Format}); len(items) < reconcileStep {
+		if items = append(items, state.Item{URLHash: h, Digest: row.Digest, Format: row.Format}); len(items) < guessStep {
 			return true, nil
 		}
 		err := a.addState(items)
