@@ -14,39 +14,43 @@ func TestSessionsShareWhatTheyFetch(t *testing.T) {
 	const sessions, pages, size = 3, 1500, 16 << 10 // 24 MiB: more than is kept
 	var c sharer
 	var fetched atomic.Int64
-	var group sync.WaitGroup
-	ready := make(chan struct{})
-	for range sessions {
-		done := c.use()
-		group.Go(func() {
-			defer done()
-			<-ready
-			for i := range pages {
-				h := urlHash(fmt.Sprint(i))
-				payload, err := c.payload(t.Context(), h, uint64(i+1), func() ([]byte, error) {
-					fetched.Add(1)
-					return append(make([]byte, 0, size), fmt.Sprint(i)...)[:size], nil
-				})
-				if err != nil || len(payload) != size || string(payload[:len(fmt.Sprint(i))]) != fmt.Sprint(i) {
-					t.Errorf("page %d: %d octets, %v", i, len(payload), err)
-				}
-				c.mu.Lock()
-				octets := 0
-				for _, p := range c.order {
-					octets += len(p.payload) + keptOverhead
-				}
-				if octets != c.octets || octets > sharedOctets || len(c.pages) > len(c.order)+sessions {
-					t.Errorf("%d octets in %d of %d pages, counted as %d", octets, len(c.order), len(c.pages), c.octets)
-				}
-				c.mu.Unlock()
-			}
+	ask := func(i int) {
+		payload, err := c.payload(t.Context(), urlHash(fmt.Sprint(i)), uint64(i+1), func() ([]byte, error) {
+			fetched.Add(1)
+			return append(make([]byte, 0, size), fmt.Sprint(i)...)[:size], nil
 		})
+		if err != nil || len(payload) != size || string(payload[:len(fmt.Sprint(i))]) != fmt.Sprint(i) {
+			t.Errorf("page %d: %d octets, %v", i, len(payload), err)
+		}
 	}
-	close(ready)
-	group.Wait()
-	// Whoever falls behind by more than is kept fetches again.
-	if n := fetched.Load(); n < pages || n > 2*pages {
+	var leave []func()
+	for range sessions {
+		leave = append(leave, c.use())
+	}
+	for i := range pages {
+		var group sync.WaitGroup
+		for range sessions {
+			group.Go(func() { ask(i) })
+		}
+		group.Wait()
+		octets := 0
+		for _, p := range c.order {
+			octets += len(p.payload) + keptOverhead
+		}
+		if octets != c.octets || octets > sharedOctets || len(c.pages) != len(c.order) {
+			t.Fatalf("%d octets in %d of %d pages, counted as %d", octets, len(c.order), len(c.pages), c.octets)
+		}
+	}
+	if n := fetched.Load(); n != pages {
 		t.Errorf("%d pages were fetched %d times", pages, n)
+	}
+	ask(0) // is not kept any more
+	ask(pages - 1)
+	if n := fetched.Load(); n != pages+1 {
+		t.Errorf("the first page and the last were fetched %d times more", n-pages)
+	}
+	for _, done := range leave {
+		done()
 	}
 	if len(c.pages)+len(c.order)+c.octets+c.users > 0 {
 		t.Errorf("%d pages, %d octets and %d users are left", len(c.pages), c.octets, c.users)
