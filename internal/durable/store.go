@@ -51,9 +51,9 @@ const (
 	// takes a large part of the cache.
 	firstTable, largestTable = 2 << 20, 8 << 20
 
-	// Index blocks of 4 KiB would be as many as those of data, with one more to look
-	// up before each.
-	indexBlock = 32 << 10
+	// Where a table has many blocks its index is in blocks as well. Those of 32 KiB
+	// and more are large objects to Go, and read whole for one look-up.
+	indexBlock = 8 << 10
 
 	// Ten bits a key: one in a hundred look-ups of a key that is not there
 	// reads a block. Most look-ups for a new page or batch are of this kind.
