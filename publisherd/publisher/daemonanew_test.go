@@ -66,7 +66,9 @@ func TestAnAlarmIsNoOutdatedSession(t *testing.T) {
 	var rounds []*round
 	withLoop(t, outdatedOnce(ErrProtocol, &rounds), func(t *testing.T, x *testIndexer) {
 		time.Sleep(time.Hour)
-		if r := rounds[0]; !errors.Is(r.err, ErrProtocol) || len(x.waits()) != 0 {
+		r := rounds[0]
+		<-r.done
+		if !errors.Is(r.err, ErrProtocol) || len(x.waits()) != 0 {
 			t.Errorf("the round ends with %v, waits %v", r.err, x.waits())
 		}
 	})
