@@ -104,6 +104,7 @@ func (c *sharer) settle(p *sharedPayload, payload []byte) {
 	c.order, c.octets = append(c.order, p), c.octets+len(payload)+keptOverhead
 	for c.octets > sharedOctets {
 		first := c.order[0]
+		c.order[0] = nil // else what is behind order keeps it
 		c.order, c.octets = c.order[1:], c.octets-len(first.payload)-keptOverhead
 		c.forget(first)
 	}
