@@ -237,7 +237,8 @@ func (s *session) free(ctx context.Context, series string, room bool) (int, erro
 	a.outMu.Unlock()
 	switch {
 	case lost:
-		s.self.end(refuse(grants.ErrMalformed, "a request that was taken back is not answered"))
+		// Not end: it would race with the Fault that tells why.
+		s.self.finish(refuse(grants.ErrMalformed, "a request that was taken back is not answered"))
 		return 0, nil
 	case take:
 		s.x.asks.cancelled.Add(1)

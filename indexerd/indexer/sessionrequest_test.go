@@ -354,6 +354,9 @@ func TestARequestThatBringsNothingIsTakenBack(t *testing.T) {
 		t.Errorf("asked again by %v", again)
 	}
 	c.next() // it is taken back too, and nobody answers
+	if f, err := c.recv(); err != nil || f.GetFault().GetReason() != string(grants.ErrMalformed) {
+		t.Errorf("a session that answers nothing is told %v, %v", f, err)
+	}
 	if f, err := c.recv(); err == nil {
 		t.Errorf("a session that answers nothing goes on with %v", f)
 	}
