@@ -14,8 +14,8 @@
 // A subtree of up to 16 leaves is a bucket and a larger one a node, so the tree
 // is a function of its pages alone. The root has depth 0.
 //
-// In the store a tree has a row for each leaf and one for each node; buckets
-// are read from their leaves. The invariants, and the tests that show them:
+// In the store a tree has a row for each leaf, one for each child of a node, and one
+// for a root that is a node; buckets are read from their leaves. The invariants, and the tests that show them:
 //
 //   - The root is that of the definition, whatever was put and deleted before,
 //     and the rows are those of a tree built at once: none is left over
@@ -24,6 +24,6 @@
 //     (TestPlanWritesNothing).
 //   - What a plan reads is checked on the way down: a row that is missing, has
 //     no right form, or does not hash to what the row above says is ErrCorrupt,
-//     never a panic (TestDamagedRowsAreNoticed, FuzzNodeRow). The top row alone
+//     never a panic (TestDamagedRowsAreNoticed, FuzzRows). The top row alone
 //     has nothing above it; Of over the leaves tells what it ought to be.
 package state

@@ -25,13 +25,14 @@ type Plan struct {
 	top   Child
 	items []Item
 	order []int // the items that change a row, by ascending h
-	nodes []nodeWrite
+	// below are the rows of the root and of children that change.
+	below []childWrite
 }
 
-// A nodeWrite is a node's row, or, with none, its removal.
-type nodeWrite struct {
-	at  Prefix
-	row []byte
+// A childWrite is the row of a child, or, of the empty one, its removal.
+type childWrite struct {
+	at Prefix
+	Child
 }
 
 // Plan works out the tree after items, which may come in any order; of several
@@ -61,6 +62,13 @@ func (t Tree) Plan(r Reader, items []Item) (*Plan, error) {
 		return nil, err
 	}
 	p.old, p.top, p.order = old, after.Child, p.order[:p.kept]
+	switch {
+	case p.top == p.old:
+	case p.top.Count > bucketSize:
+		p.below = append(p.below, childWrite{Child: p.top})
+	case p.old.Count > bucketSize:
+		p.below = append(p.below, childWrite{})
+	}
 	return p.Plan, nil
 }
 
@@ -126,10 +134,11 @@ func (p *Plan) Apply(w Writer) error {
 			return err
 		}
 	}
-	for i := range p.nodes {
-		n := &p.nodes[i]
-		key = p.tree.nodeKey(key[:0], &n.at)
-		if err := put(w, n.row == nil, key, n.row); err != nil {
+	for i := range p.below {
+		c := &p.below[i]
+		key = p.tree.childKey(key[:0], &c.at)
+		value = appendChild(value[:0], &c.Child)
+		if err := put(w, c.Count == 0, key, value); err != nil {
 			return err
 		}
 	}
@@ -150,36 +159,70 @@ type planner struct {
 	changes []leaf // by ascending h, in step with order
 	kept    int    // changes before it were settled, and order holds those that count
 	leaves  []leaf // a stack of those read and merged
-	walk    *durable.Walk
+
+	leafWalk   *durable.Walk
+	childWalks [walkDepth]*durable.Walk // by depth of the parents
 }
+
+// walkDepth is from what depth on each node is read for itself, and not by a walk
+// through all of its depth. No tree that can be has many there, unless its publisher
+// chose names whose hashes begin alike.
+const walkDepth = 8
 
 // A walker can read many ranges with what it opens once.
 type walker interface {
 	Walk(lo, hi []byte) (*durable.Walk, error)
 }
 
+// walkIn opens a walk within lo <= key < hi, unless *w is one; it leaves nil there if
+// the Reader has none.
+func (p *planner) walkIn(w **durable.Walk, lo, hi []byte) error {
+	r, ok := p.r.(walker)
+	if !ok || *w != nil {
+		return nil
+	}
+	var err error
+	*w, err = r.Walk(lo, hi)
+	return err
+}
+
 // bucketRows yields the leaves of a bucket. The buckets of a plan are read by
 // ascending h, and may be thousands: what a range of its own would open for each of
 // them costs more than the rows.
 func (p *planner) bucketRows(at Prefix) (iter.Seq2[Item, error], error) {
+	from, to := p.tree.leafBounds(new(Prefix))
+	if err := p.walkIn(&p.leafWalk, from, to); err != nil {
+		return nil, err
+	}
 	lo, hi := p.tree.leafBounds(&at)
-	w, ok := p.r.(walker)
-	if !ok {
+	if p.leafWalk == nil {
 		return p.tree.items(p.r.Scan(lo, hi)), nil
 	}
-	if p.walk == nil {
-		from, to := p.tree.leafBounds(new(Prefix))
-		var err error
-		if p.walk, err = w.Walk(from, to); err != nil {
-			return nil, err
-		}
+	return p.tree.items(p.leafWalk.Scan(lo, hi)), nil
+}
+
+// childRows yields the rows of the children of a node. The nodes of one depth are
+// read by ascending place, too.
+func (p *planner) childRows(at *Prefix) (iter.Seq2[durable.Row, error], error) {
+	lo, hi := p.tree.childBounds(at)
+	if at.depth >= walkDepth {
+		return p.r.Scan(lo, hi), nil
 	}
-	return p.tree.items(p.walk.Scan(lo, hi)), nil
+	w := &p.childWalks[at.depth]
+	if err := p.walkIn(w, p.tree.depthKey(nil, at.depth+1), p.tree.depthKey(nil, at.depth+2)); err != nil {
+		return nil, err
+	}
+	if *w == nil {
+		return p.r.Scan(lo, hi), nil
+	}
+	return (*w).Scan(lo, hi), nil
 }
 
 func (p *planner) close() {
-	if p.walk != nil {
-		p.walk.Close()
+	for _, w := range append(p.childWalks[:], p.leafWalk) {
+		if w != nil {
+			w.Close()
+		}
 	}
 }
 
@@ -283,7 +326,7 @@ func (p *planner) grown(at Prefix, leaves []leaf) Child {
 		c[n] = p.grown(at.Child(n), leaves[:same])
 		leaves = leaves[same:]
 	}
-	p.write(at, &c)
+	p.write(at, &children{}, &c)
 	return node(at.depth, &c)
 }
 
@@ -308,12 +351,11 @@ func (p *planner) node(at Prefix, old Child, lo, hi int) (subtree, error) {
 		lo = same
 	}
 	if after.count() <= bucketSize {
+		p.write(at, &before, &children{})
 		return p.collapsed(at, &after, &leaves, mark)
 	}
 	p.leaves = p.leaves[:mark]
-	if after != before {
-		p.write(at, &after)
-	}
+	p.write(at, &before, &after)
 	return subtree{node(at.depth, &after), nil}, nil
 }
 
@@ -332,26 +374,34 @@ func (p *planner) collapsed(at Prefix, c *children, leaves *[16][]leaf, mark int
 		}
 		n += copy(all[n:], leaves[i])
 	}
-	p.nodes = append(p.nodes, nodeWrite{at: at})
 	p.leaves = append(p.leaves[:mark], all[:n]...)
 	return subtree{bucket(all[:n]), p.leaves[mark:]}, nil
 }
 
-// read is the node row at at, if it is the node that its parent names.
+// read is the children of at, if they make the node that its parent names.
 func (p *planner) read(at Prefix, old Child) (children, error) {
-	c, ok, err := p.tree.Children(p.r, at)
+	rows, err := p.childRows(&at)
+	if err != nil {
+		return children{}, err
+	}
+	c, ok, err := p.tree.children(rows, &at)
 	if err != nil {
 		return children{}, err
 	}
 	if !ok {
-		return children{}, corrupt(at, "no row for a node of %d leaves", old.Count)
+		return children{}, corrupt(at, "no rows below a node of %d leaves", old.Count)
 	}
-	if node(at.depth, (*children)(&c)) != old {
+	if node(at.depth, &c) != old {
 		return children{}, corrupt(at, "not the node that its parent names")
 	}
 	return c, nil
 }
 
-func (p *planner) write(at Prefix, c *children) {
-	p.nodes = append(p.nodes, nodeWrite{at, appendNode(nil, c)})
+// write notes what changes between the children of at before and after.
+func (p *planner) write(at Prefix, before, after *children) {
+	for i := range after {
+		if after[i] != before[i] {
+			p.below = append(p.below, childWrite{at.Child(i), after[i]})
+		}
+	}
 }

@@ -4,10 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"math/bits"
 	"slices"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
 // ErrCorrupt says that the stored tree contradicts itself. Its leaf rows are
@@ -21,16 +23,20 @@ func corrupt(at Prefix, format string, args ...any) error {
 // The rows of a tree, behind its prefix:
 //
 //	00 h(32)                    → digest(32) format(1)
-//	01 depth(1) packed nibbles  → mask(2), and for each bit set, lowest first: count(8) hash(32)
+//	01 depth(1) packed nibbles  → count(uvarint) hash(32)
+//
+// The second kind is for the root, if it is a node, and for the children of each node,
+// if there is something below them. A node has no row of all its children: of a batch
+// of pages each changes one child in sixteen.
 const (
 	leafRows  = 0x00
-	nodeRows  = 0x01
+	childRows = 0x01
 	afterRows = 0x02
 )
 
 const (
 	leafValueSize = 32 + 1
-	childSize     = 8 + 32
+	childSize     = 8 + 32 // on the wire
 )
 
 func (t Tree) leafKey(dst []byte, h *[32]byte) []byte {
@@ -38,23 +44,39 @@ func (t Tree) leafKey(dst []byte, h *[32]byte) []byte {
 	return append(dst, h[:]...)
 }
 
-func (t Tree) nodeKey(dst []byte, at *Prefix) []byte {
-	dst = append(append(dst, t.prefix...), nodeRows, at.depth)
-	return append(dst, at.packed()...)
+func (t Tree) childKey(dst []byte, at *Prefix) []byte {
+	return append(t.depthKey(dst, at.depth), at.packed()...)
+}
+
+// depthKey begins the keys of all children at a depth.
+func (t Tree) depthKey(dst []byte, depth uint8) []byte {
+	return append(append(dst, t.prefix...), childRows, depth)
 }
 
 // leafBounds are the keys between which the leaf rows of a subtree lie.
 func (t Tree) leafBounds(at *Prefix) (lo, hi []byte) {
-	lo = append(append(lo, t.prefix...), leafRows)
-	hi = append(hi, lo...)
-	lo, hi = append(lo, at.packed()...), append(hi, at.packed()...)
+	return bounds(append(slices.Clone(t.prefix), leafRows), at)
+}
+
+// childBounds are the keys between which the rows of the children of at lie, which
+// has less than 64 nibbles.
+func (t Tree) childBounds(at *Prefix) (lo, hi []byte) {
+	return bounds(t.depthKey(nil, at.depth+1), at)
+}
+
+// bounds are the keys between which lies what begins with start and goes on with
+// the nibbles of at. The last octet of start is not 255.
+func bounds(start []byte, at *Prefix) (lo, hi []byte) {
+	n := len(start)
+	lo = append(start, at.packed()...)
+	hi = slices.Clone(lo)
 	step := byte(1) // the first key behind: one more in the last nibble
 	if at.depth%2 == 1 {
 		step = 0x10
 	}
 	for i := len(hi) - 1; ; i-- {
 		hi[i] += step
-		if hi[i] != 0 || i == len(t.prefix) {
+		if hi[i] != 0 || i == n-1 {
 			return lo, hi[:i+1]
 		}
 		step = 1
@@ -79,6 +101,54 @@ func appendLeaf(dst []byte, it *Item) []byte {
 	return append(append(dst, it.Digest[:]...), it.Format)
 }
 
+func appendChild(dst []byte, c *Child) []byte {
+	return append(binary.AppendUvarint(dst, c.Count), c.Hash[:]...)
+}
+
+// decodeChild accepts what appendChild makes of a child that can exist at at.
+func decodeChild(at *Prefix, row []byte) (Child, error) {
+	count, n := binary.Uvarint(row)
+	if n <= 0 || len(row) != n+len(envelope.Hash{}) || n > 1 && row[n-1] == 0 {
+		return Child{}, corrupt(*at, "child row of %d octets", len(row))
+	}
+	c := Child{count, envelope.Hash(row[n:])}
+	if count == 0 || count > capacity(at.depth) || c.Hash.IsZero() {
+		return Child{}, corrupt(*at, "child of %d leaves", count)
+	}
+	return c, nil
+}
+
+// children reads what the rows of the children of at say, and whether there are any.
+func (t Tree) children(rows iter.Seq2[durable.Row, error], at *Prefix) (children, bool, error) {
+	var c children
+	found := false
+	for row, err := range rows {
+		if err != nil {
+			return c, false, err
+		}
+		below := at.Child(0)
+		if len(row.Key) != len(t.prefix)+2+len(below.packed()) {
+			return c, false, corrupt(*at, "child key of %d octets", len(row.Key))
+		}
+		n := int(row.Key[len(row.Key)-1])
+		if below.depth%2 == 1 {
+			n >>= 4
+		}
+		n &= 15
+		below = at.Child(n)
+		if c[n], err = decodeChild(&below, row.Value); err != nil {
+			return c, false, err
+		}
+		found = true
+	}
+	if n := c.count(); found && n <= bucketSize {
+		return c, false, corrupt(*at, "node of %d leaves", n)
+	}
+	return c, found, nil
+}
+
+// appendNode appends the form of a node on the wire: mask(2), and for each bit set,
+// lowest first, count(8) hash(32).
 func appendNode(dst []byte, c *children) []byte {
 	var mask uint16
 	for i := range c {

@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"slices"
 	"testing"
@@ -30,8 +31,8 @@ func TestDamagedRowsAreNoticed(t *testing.T) {
 	whole := newRows()
 	change(t, someTree, whole, items...)
 	for key, value := range whole.values {
-		isNode := key[len(someTree.prefix)] == nodeRows
-		isRoot := isNode && key[len(someTree.prefix)+1] == 0
+		isChild := key[len(someTree.prefix)] == childRows
+		isRoot := isChild && key[len(someTree.prefix)+1] == 0
 		for name, damaged := range map[string][]byte{
 			"missing":      nil,
 			"empty":        {},
@@ -119,34 +120,80 @@ func TestNodeRowRefusals(t *testing.T) {
 
 func prefixOf(depth int) string { return string(bytes.Repeat([]byte("a"), depth)) }
 
-// FuzzNodeRow gives a tree a hostile row in place of the root's and of one
-// below it: no panic, and nothing but ErrCorrupt or a row that is printed back.
-func FuzzNodeRow(f *testing.F) {
+func TestChildRowRefusals(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		depth int
+		row   []byte
+		ok    bool
+	}{
+		{"one leaf", 1, slices.Concat([]byte{1}, hashOf(1)), true},
+		{"128 leaves", 1, slices.Concat([]byte{0x80, 1}, hashOf(1)), true},
+		{"16 leaves at depth 63", 63, slices.Concat([]byte{16}, hashOf(1)), true},
+		{"17 leaves at depth 63", 63, slices.Concat([]byte{17}, hashOf(1)), false},
+		{"two leaves at depth 64", 64, slices.Concat([]byte{2}, hashOf(1)), false},
+		{"the most that counts", 1, slices.Concat(binary.AppendUvarint(nil, 1<<52), hashOf(1)), true},
+		{"more than counts", 1, slices.Concat(binary.AppendUvarint(nil, 1<<52+1), hashOf(1)), false},
+		{"a count that overflows", 1, slices.Concat(bytes.Repeat([]byte{0xff}, 10), []byte{1}, hashOf(1)), false},
+		{"a count in more octets than it needs", 1, slices.Concat([]byte{0x81, 0}, hashOf(1)), false},
+		{"no leaves", 1, slices.Concat([]byte{0}, hashOf(1)), false},
+		{"no hash", 1, slices.Concat([]byte{1}, hashOf(0)), false},
+		{"a hash too short", 1, slices.Concat([]byte{1}, hashOf(1)[1:]), false},
+		{"a hash too long", 1, slices.Concat([]byte{1}, hashOf(1), []byte{0}), false},
+		{"nothing", 1, nil, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			at, err := ParsePrefix(prefixOf(tt.depth))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := decodeChild(&at, tt.row)
+			if tt.ok && (err != nil || !bytes.Equal(appendChild(nil, &c), tt.row)) || !tt.ok && !errors.Is(err, ErrCorrupt) {
+				t.Errorf("decoded %v, %v", c, err)
+			}
+		})
+	}
+}
+
+func hashOf(b byte) []byte { return bytes.Repeat([]byte{b}, 32) }
+
+// FuzzRows gives a tree a hostile row in place of the root's or of that of a child at
+// the left edge, and reads one as a node on the wire: no panic, and nothing but
+// ErrCorrupt or what is printed back as it was.
+func FuzzRows(f *testing.F) {
 	r := newRows()
 	change(f, someTree, r, append(spread(400), deep(256)...)...)
 	for key, row := range r.values {
-		if at := key[len(someTree.prefix):]; at[0] == nodeRows {
+		if at := key[len(someTree.prefix):]; at[0] == childRows {
 			f.Add(at[1], row)
 		}
 	}
+	f.Add(uint8(0), binary.AppendUvarint(nil, 1<<52))
 	f.Add(uint8(0), appendNode(nil, &children{0: {1 << 52, [32]byte{1}}}))
 	f.Add(uint8(62), appendNode(nil, &children{0: {1 << 52, [32]byte{1}}}))
 	changes := slices.Concat(removals(deep(256)), removals(spread(20)), spread(600)[500:])
 	f.Fuzz(func(t *testing.T, depth uint8, row []byte) {
 		at := Prefix{depth: depth % (maxDepth + 1)}
-		c, err := decodeNode(at, row)
+		n, err := decodeNode(at, row)
 		if err != nil && !errors.Is(err, ErrCorrupt) {
 			t.Fatal(err)
 		}
-		if err == nil && !bytes.Equal(appendNode(nil, &c), row) {
-			t.Fatalf("%x is printed as %x", row, appendNode(nil, &c))
+		if err == nil && !bytes.Equal(appendNode(nil, &n), row) {
+			t.Fatalf("%x is printed as %x", row, appendNode(nil, &n))
+		}
+		c, err := decodeChild(&at, row)
+		if err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Fatal(err)
+		}
+		if err == nil && !bytes.Equal(appendChild(nil, &c), row) {
+			t.Fatalf("%x is printed as %x", row, appendChild(nil, &c))
 		}
 		hostile := newRows()
 		for k, v := range r.values {
 			hostile.values[k] = v
 		}
 		hostile.stale = true
-		hostile.values[string(someTree.nodeKey(nil, &at))] = row
+		hostile.values[string(someTree.childKey(nil, &at))] = row
 		if _, _, err := someTree.Root(hostile); err != nil && !errors.Is(err, ErrCorrupt) {
 			t.Fatal(err)
 		}

@@ -63,15 +63,10 @@ func (t Tree) Lookup(r Reader, h [32]byte) (Item, bool, error) {
 // is none, there are at most 16 leaves below it, and Leaves gives them. The row
 // is not compared with its parent's; who walks down has seen that one.
 func (t Tree) Children(r Reader, p Prefix) ([16]Child, bool, error) {
-	row, err := r.Get(t.nodeKey(nil, &p))
-	if errors.Is(err, durable.ErrNotFound) {
+	if p.depth == maxDepth {
 		return children{}, false, nil
 	}
-	if err != nil {
-		return children{}, false, err
-	}
-	c, err := decodeNode(p, row)
-	return c, err == nil, err
+	return t.children(r.Scan(t.childBounds(&p)), &p)
 }
 
 // Leaves yields the items below p by ascending h, and stops at the first error.
@@ -110,12 +105,12 @@ func (t Tree) items(rows iter.Seq2[durable.Row, error]) iter.Seq2[Item, error] {
 
 // top is the whole tree as a child of nothing.
 func (t Tree) top(r Reader) (Child, error) {
-	c, ok, err := t.Children(r, Prefix{})
-	if err != nil {
-		return Child{}, err
+	row, err := r.Get(t.childKey(nil, new(Prefix)))
+	if err == nil {
+		return decodeChild(new(Prefix), row)
 	}
-	if ok {
-		return node(0, (*children)(&c)), nil
+	if !errors.Is(err, durable.ErrNotFound) {
+		return Child{}, err
 	}
 	leaves, err := appendBucket(nil, t.Leaves(r, Prefix{}), Prefix{})
 	if err != nil {

@@ -145,9 +145,14 @@ func (src source) iterate(lo, hi []byte, first, next func(*pebble.Iterator) bool
 
 // A Walk reads ranges one after the other with what was opened once, as of that
 // moment; Scan of a Reader opens all of it for each range. It is for one goroutine.
-type Walk struct{ it *pebble.Iterator }
+type Walk struct {
+	it *pebble.Iterator
+	// No row lies from clear on to where it stands, if known.
+	clear []byte
+	known bool
+}
 
-// Walk opens what ranges within lo <= key < hi are read with. It must be closed.
+// Walk opens what is read within lo <= key < hi. It must be closed.
 func (src source) Walk(lo, hi []byte) (*Walk, error) {
 	if err := src.s.Err(); err != nil {
 		return nil, err
@@ -156,16 +161,28 @@ func (src source) Walk(lo, hi []byte) (*Walk, error) {
 	if err != nil {
 		return nil, fmt.Errorf("scan %.64q: %w", lo, err)
 	}
-	return &Walk{it}, nil
+	return &Walk{it: it}, nil
+}
+
+// seek goes to the first row from key on, where it may stand already: often the next
+// range lies next to the one that was read.
+func (w *Walk) seek(key []byte) bool {
+	if w.known && bytes.Compare(w.clear, key) <= 0 && w.it.Valid() && bytes.Compare(key, w.it.Key()) <= 0 {
+		return true
+	}
+	w.clear, w.known = append(w.clear[:0], key...), true
+	return w.it.SeekGE(key)
 }
 
 // Scan is that of Reader. It is cheapest when each range lies behind the one before.
 func (w *Walk) Scan(lo, hi []byte) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		for ok := w.it.SeekGE(lo); ok; ok = w.it.Next() {
+		for ok := w.seek(lo); ok; ok = w.it.Next() {
 			if hi != nil && bytes.Compare(w.it.Key(), hi) >= 0 {
+				w.clear, w.known = append(w.clear[:0], hi...), true
 				return
 			}
+			w.known = false
 			v, err := w.it.ValueAndErr()
 			if err != nil {
 				yield(Row{}, fmt.Errorf("scan %.64q: %w", lo, err))

@@ -5,7 +5,49 @@ import (
 	"crypto/rand"
 	"fmt"
 	"testing"
+
+	"pgregory.net/rapid"
 )
+
+// A walk that was left in the middle of a range goes back for what it has passed.
+func TestAWalkMayBeLeft(t *testing.T) {
+	s, err := Open(t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	b := s.NewBatch()
+	defer b.Close()
+	for i := range 100 {
+		if err := b.Set(fmt.Appendf(nil, "%02d", i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		w, err := b.Walk([]byte("10"), []byte("90"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		for range 10 {
+			lo := rapid.IntRange(10, 90).Draw(t, "from")
+			hi := rapid.IntRange(lo, 90).Draw(t, "to")
+			most := rapid.IntRange(0, 5).Draw(t, "at most")
+			next := lo
+			for row, err := range w.Scan(fmt.Appendf(nil, "%02d", lo), fmt.Appendf(nil, "%02d", hi)) {
+				if err != nil || string(row.Key) != fmt.Sprintf("%02d", next) {
+					t.Fatalf("%s, %v instead of %d", row.Key, err, next)
+				}
+				if next++; next-lo == most {
+					break
+				}
+			}
+			if next != hi && next-lo != most {
+				t.Fatalf("from %d to %d came %d", lo, hi, next-lo)
+			}
+		}
+	})
+}
 
 // Both read what Scan reads, wherever the values lie: in the batch, in the memtable,
 // or, as those of some size, in files of their own.
@@ -45,7 +87,10 @@ func TestWalksAndLengthsAgreeWithScans(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	for _, r := range [][2]string{{"005", "017"}, {"017", "018"}, {"100", "100"}, {"2", "290"}, {"050", "060"}} {
+	for _, r := range [][2]string{
+		{"005", "017"}, {"017", "018"}, {"018", "020"}, {"0205", "021"}, {"100", "100"}, {"100", "1001"}, {"1001", "101"},
+		{"2", "290"}, {"050", "060"}, {"0551", "057"}, {"055", "056"}, {"289", "290"}, {"2895", "290"}, {"28", "29"},
+	} {
 		lo, hi := []byte(r[0]), []byte(r[1])
 		var want, walked, lengths []byte
 		for kv, err := range b.Scan(lo, hi) {

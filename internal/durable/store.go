@@ -51,9 +51,10 @@ const (
 	// takes a large part of the cache.
 	firstTable, largestTable = 2 << 20, 8 << 20
 
-	// Where a table has many blocks its index is in blocks as well. Those of 32 KiB
-	// and more are large objects to Go, and read whole for one look-up.
-	indexBlock = 8 << 10
+	// A block is read whole for one look-up, and one of 32 KiB and more is a large
+	// object to Go. Four times Pebble's size makes the index a quarter, which then
+	// stays in the cache; where a table has many blocks it is in blocks as well.
+	dataBlock, indexBlock = 16 << 10, 16 << 10
 
 	// Ten bits a key: one in a hundred look-ups of a key that is not there
 	// reads a block. Most look-ups for a new page or batch are of this kind.
@@ -186,7 +187,7 @@ func pebbleOptions(o Options, g *guard, log *slog.Logger) *pebble.Options {
 	opts.Experimental.ValueSeparationPolicy = separation
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBits)
-		opts.Levels[i].IndexBlockSize = indexBlock
+		opts.Levels[i].BlockSize, opts.Levels[i].IndexBlockSize = dataBlock, indexBlock
 		opts.TargetFileSizes[i] = min(int64(firstTable)<<i, largestTable)
 	}
 	return opts
