@@ -60,12 +60,17 @@ func (w *deleter) dropSomeTold(ctx context.Context, lo []byte) (n int, err error
 }
 
 // tell tells the feed which pages a deletion of a part has taken.
-func (p *conclusion) tell(tx *translog.Tx) error {
+func (p *conclusion) tell(tx *translog.Tx) (err error) {
 	if p.Whole {
 		return nil
 	}
+	tell, err := newTeller(tx.Batch())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tell.end()) }()
 	for _, it := range p.gone {
-		if err := tellPage(tx.Batch(), p.SID, it.URLHash[:], true, tx.Now()); err != nil {
+		if err := tell.page(p.SID, it.URLHash[:], true, tx.Now()); err != nil {
 			return err
 		}
 	}

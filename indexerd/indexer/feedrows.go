@@ -79,32 +79,57 @@ func nextChange(b *durable.Batch) (uint64, error) {
 	return n + 1, writeNumber(b, feedKey(5), n+1)
 }
 
-// tellPage notes that a page has changed: h is the hash of its URL. A page that is
-// gone leaves a tombstone.
-func tellPage(b *durable.Batch, sid uint32, h []byte, gone bool, now time.Time) error {
-	n, err := nextChange(b)
+// A teller notes changes of pages in a commit. Nobody else may tell in it until
+// the teller has ended.
+type teller struct {
+	b    *durable.Batch
+	told *durable.Lookup
+	last uint64 // the last number that was given
+	any  bool   // it gave one
+}
+
+// newTeller begins to tell in b; end must be called, whatever happens between.
+func newTeller(b *durable.Batch) (*teller, error) {
+	last, err := number(b, feedKey(5))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	key, told := feedSID(1, sid, h...), toldPage{Number: n, First: n}
+	told, err := b.Lookup()
+	return &teller{b: b, told: told, last: last}, err
+}
+
+// page notes that a page has changed: h is the hash of its URL. A page that is gone
+// leaves a tombstone. One teller may be told of a page once.
+func (t *teller) page(sid uint32, h []byte, gone bool, now time.Time) error {
+	t.last, t.any = t.last+1, true
+	key, told := feedSID(1, sid, h...), toldPage{Number: t.last, First: t.last}
 	var old toldPage
-	ok, err := durable.ReadJSON(b, key, &old)
+	ok, err := durable.ReadJSON(t.told, key, &old)
 	if err != nil {
 		return err
 	}
 	if ok {
 		told.First = old.First
-		err = b.Delete(changeKey(old.Number))
+		err = t.b.Delete(changeKey(old.Number))
 		if old.Gone != 0 {
-			err = errors.Join(err, b.Delete(goneKey(sid, old.Number)))
+			err = errors.Join(err, t.b.Delete(goneKey(sid, old.Number)))
 		}
 	}
 	if gone {
 		told.Gone = now.Unix()
-		err = errors.Join(err, b.Set(goneKey(sid, n), h))
+		err = errors.Join(err, t.b.Set(goneKey(sid, told.Number), h))
 	}
 	change := append(binary.BigEndian.AppendUint32(nil, sid), h...)
-	return errors.Join(err, b.Set(changeKey(n), change), durable.WriteJSON(b, key, told))
+	return errors.Join(err, t.b.Set(changeKey(told.Number), change), durable.WriteJSON(t.b, key, told))
+}
+
+// end writes the last number.
+func (t *teller) end() error {
+	t.told.Close()
+	if !t.any {
+		return nil
+	}
+	return writeNumber(t.b, feedKey(5), t.last)
 }
 
 // tellSeries notes that what may be read of a series has changed.

@@ -220,11 +220,16 @@ func (in *ingest) checkCursor() error {
 }
 
 // decide gives each item its decision, by what the catalogue holds.
-func (in *ingest) decide(r durable.Reader) error {
+func (in *ingest) decide(b *durable.Batch) error {
+	rows, err := b.Lookup()
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
 	for i := range in.items {
 		it := &in.items[i]
 		var row catalogueRow
-		ok, err := durable.ReadJSON(r, sidKey('C', in.rec.SID, it.h[:]...), &row)
+		ok, err := durable.ReadJSON(rows, sidKey('C', in.rec.SID, it.h[:]...), &row)
 		if err != nil {
 			return err
 		}
@@ -295,13 +300,8 @@ func (in *ingest) write(tx *translog.Tx) error {
 	if err := in.plan.Apply(b); err != nil {
 		return err
 	}
-	places := make(map[translog.Decision]int, 4)
-	for i := range in.items {
-		it := &in.items[i]
-		if err := in.writeItem(tx, it, places[it.decision]); err != nil {
-			return err
-		}
-		places[it.decision]++
+	if err := in.writeItems(tx); err != nil {
+		return err
 	}
 	if err := in.keepUntil(tx); err != nil {
 		return err
@@ -315,8 +315,26 @@ func (in *ingest) write(tx *translog.Tx) error {
 	return rec.write(b)
 }
 
+// writeItems writes the catalogue's rows, and tells the feed.
+func (in *ingest) writeItems(tx *translog.Tx) (err error) {
+	tell, err := newTeller(tx.Batch())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tell.end()) }()
+	places := make(map[translog.Decision]int, 4)
+	for i := range in.items {
+		it := &in.items[i]
+		if err := in.writeItem(tx, tell, it, places[it.decision]); err != nil {
+			return err
+		}
+		places[it.decision]++
+	}
+	return nil
+}
+
 // writeItem writes the catalogue row of one item.
-func (in *ingest) writeItem(tx *translog.Tx, it *item, place int) error {
+func (in *ingest) writeItem(tx *translog.Tx, tell *teller, it *item, place int) error {
 	b, rec := tx.Batch(), in.rec
 	key := sidKey('C', rec.SID, it.h[:]...)
 	if it.old != nil && it.old.Held {
@@ -326,7 +344,7 @@ func (in *ingest) writeItem(tx *translog.Tx, it *item, place int) error {
 	}
 	// Who never was told of it need not be told that it is not here.
 	if held := it.decision == translog.Include || it.decision == translog.Update; held || it.old != nil && it.old.Held {
-		if err := tellPage(b, rec.SID, it.h[:], !held, tx.Now()); err != nil {
+		if err := tell.page(rec.SID, it.h[:], !held, tx.Now()); err != nil {
 			return err
 		}
 	}

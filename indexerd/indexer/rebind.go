@@ -54,10 +54,8 @@ func (p *rebind) Prepare(tx *translog.Tx) error {
 	if err := plan.Apply(b); err != nil {
 		return err
 	}
-	for _, key := range outside {
-		if err := errors.Join(b.Delete(key), tellPage(b, p.rec.SID, key[len(key)-32:], true, tx.Now())); err != nil {
-			return err
-		}
+	if err := p.drop(tx, outside); err != nil {
+		return err
 	}
 	if err := p.left.mark(b, p.rec.SID, tx.Now()); err != nil {
 		return err
@@ -81,6 +79,21 @@ func (p *rebind) Prepare(tx *translog.Tx) error {
 		}
 	}
 	return rec.write(b)
+}
+
+// drop takes the catalogue's rows of what the new grant leaves outside, and tells it.
+func (p *rebind) drop(tx *translog.Tx, outside [][]byte) (err error) {
+	tell, err := newTeller(tx.Batch())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tell.end()) }()
+	for _, key := range outside {
+		if err := errors.Join(tx.Batch().Delete(key), tell.page(p.rec.SID, key[len(key)-32:], true, tx.Now())); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // bind makes g the grant under which the state is held, and so ends what an

@@ -143,8 +143,13 @@ func (p *purge) Prepare(tx *translog.Tx) error {
 }
 
 // dropPages takes the payloads of the pages out of the catalogue. Their rows stay.
-func (p *purge) dropPages(tx *translog.Tx, rec *seriesRecord, still map[uint64]bool) error {
+func (p *purge) dropPages(tx *translog.Tx, rec *seriesRecord, still map[uint64]bool) (err error) {
 	b := tx.Batch()
+	tell, err := newTeller(b)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tell.end()) }()
 	for _, h := range p.pages {
 		key := sidKey('C', rec.SID, h[:]...)
 		var row catalogueRow
@@ -161,7 +166,7 @@ func (p *purge) dropPages(tx *translog.Tx, rec *seriesRecord, still map[uint64]b
 		row.Held, row.Reason = false, string(grants.ErrRetention)
 		row.Segment, row.File, row.Offset, row.Length, row.DataKey = 0, 0, 0, 0, 0
 		p.open.Leaves = append(p.open.Leaves, rec.leafKey().Leaf(translog.OpTombstone, row.JournalEpoch, row.Revision, row.URL, [32]byte{}).Hash())
-		if err := errors.Join(durable.WriteJSON(b, key, row), tellPage(b, rec.SID, h[:], true, tx.Now())); err != nil {
+		if err := errors.Join(durable.WriteJSON(b, key, row), tell.page(rec.SID, h[:], true, tx.Now())); err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // ReadJSON decodes the JSON row at key into v, and reports whether it is there.
-func ReadJSON(r Reader, key []byte, v any) (bool, error) {
+func ReadJSON(r Getter, key []byte, v any) (bool, error) {
 	b, err := r.Get(key)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil

@@ -20,6 +20,11 @@ type RowLength struct {
 	Length int
 }
 
+// A Getter reads single rows: a Reader, or a Lookup.
+type Getter interface {
+	Get(key []byte) ([]byte, error)
+}
+
 // A Reader reads rows: of the latest commits (Store), of one instant
 // (Snapshot), or of the latest commits and what is about to be (Batch).
 type Reader interface {
@@ -143,6 +148,42 @@ func (src source) iterate(lo, hi []byte, first, next func(*pebble.Iterator) bool
 	}
 }
 
+// A Lookup reads single rows, many one after the other, as of the moment at which it
+// was opened, and without reading a block for nearly any that is not there: Get of a
+// Reader does not ask the filters of the bottom level, where most rows lie. It is for
+// one goroutine.
+type Lookup struct{ it *pebble.Iterator }
+
+// Lookup opens what rows are looked up with. It must be closed.
+func (src source) Lookup() (*Lookup, error) {
+	if err := src.s.Err(); err != nil {
+		return nil, err
+	}
+	it, err := src.r.NewIter(&pebble.IterOptions{UseL6Filters: true})
+	if err != nil {
+		return nil, fmt.Errorf("look up: %w", err)
+	}
+	return &Lookup{it}, nil
+}
+
+// Get is that of Reader, but for the value, which is good until the next one.
+func (l *Lookup) Get(key []byte) ([]byte, error) {
+	if !l.it.SeekPrefixGE(key) || !bytes.Equal(l.it.Key(), key) {
+		if err := l.it.Error(); err != nil {
+			return nil, fmt.Errorf("read %.64q: %w", key, err)
+		}
+		return nil, ErrNotFound
+	}
+	v, err := l.it.ValueAndErr()
+	if err != nil {
+		return nil, fmt.Errorf("read %.64q: %w", key, err)
+	}
+	return v, nil
+}
+
+// Close frees what was opened. What it would say was said by the last Get.
+func (l *Lookup) Close() { _ = l.it.Close() }
+
 // A Walk reads ranges one after the other with what was opened once, as of that
 // moment; Scan of a Reader opens all of it for each range. It is for one goroutine.
 type Walk struct {
@@ -200,6 +241,9 @@ func (w *Walk) Scan(lo, hi []byte) iter.Seq2[Row, error] {
 
 // Close frees what was opened. What it would say was said by the last Scan.
 func (w *Walk) Close() { _ = w.it.Close() }
+
+// Lookup is that of Snapshot and Batch, of the latest commits.
+func (s *Store) Lookup() (*Lookup, error) { return s.reads.Lookup() }
 
 // Walk is that of Snapshot and Batch, of the latest commits.
 func (s *Store) Walk(lo, hi []byte) (*Walk, error) { return s.reads.Walk(lo, hi) }

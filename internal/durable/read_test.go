@@ -3,11 +3,64 @@ package durable
 import (
 	"bytes"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"testing"
 
 	"pgregory.net/rapid"
 )
+
+// A look-up finds what Get finds, in the batch, the memtable and the tables, and in
+// no table what is in none.
+func TestALookupAgreesWithGet(t *testing.T) {
+	s, err := Open(t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	key := func(i int) []byte { return fmt.Appendf(nil, "%05d", i) }
+	fill := func(b *Batch, from int) { // and what was written before is deleted
+		for i := from; i < 10_000; i += 10 {
+			if err := errors.Join(b.Set(key(i), bytes.Repeat(key(i), i%400)), b.Delete(key(i-1))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for from := 1; from < 3; from++ {
+		b := s.NewBatch()
+		fill(b, from)
+		if err := errors.Join(b.Commit(), b.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if from == 1 {
+			if err := s.db.Compact(t.Context(), []byte{0}, []byte{255}, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b := s.NewBatch()
+	defer b.Close()
+	fill(b, 3)
+	rows, err := b.Lookup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	found := 0
+	for i := range 10_010 {
+		want, wantErr := b.Get(key(i))
+		got, err := rows.Get(key(i))
+		if !errors.Is(err, wantErr) || !bytes.Equal(got, want) {
+			t.Fatalf("%d: %d octets, %v; Get has %d, %v", i, len(got), err, len(want), wantErr)
+		}
+		if err == nil {
+			found++
+		}
+	}
+	if found != 1000 {
+		t.Errorf("%d rows are there", found)
+	}
+}
 
 // A walk that was left in the middle of a range goes back for what it has passed.
 func TestAWalkMayBeLeft(t *testing.T) {
