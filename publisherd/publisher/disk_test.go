@@ -2,12 +2,15 @@ package publisher
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable/durabletest"
+	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
 )
 
 // TestARebindThatIsTurnedAwayIsNotForgotten: it may be the one whose answer was
@@ -63,4 +66,49 @@ func TestANearlyFullDiskScansNothing(t *testing.T) {
 	_, err = x.push()
 	check(t, err)
 	check(t, x.p.Ready())
+}
+
+// diskBelow gives the publisher's store a disk that can fail.
+func (x *fixture) diskBelow(d *durabletest.Disk) {
+	x.t.Helper()
+	store, err := durable.Open("/data/store", durable.Options{FS: d.FS(), Room: durable.Room{LowWater: 1 << 20, Every: time.Millisecond}})
+	check(x.t, err)
+	x.p.store = store
+}
+
+// TestANearlyFullDiskAnswersWhatIsAsked: it needs room for the receipts alone. What
+// has changed since waits until there is room for more.
+func TestANearlyFullDiskAnswersWhatIsAsked(t *testing.T) {
+	x := newFixture(t)
+	x.mode(2, grants.ModeRequest)
+	x.fake.most = 2
+	for i := range 7 {
+		x.write(fmt.Sprint("p", i), "first")
+	}
+	d := durabletest.New()
+	check(t, x.p.store.Close())
+	x.diskBelow(d)
+	x.fake.freshLie = func(*oiv1.FreshnessAck) { // all is signalled, and nothing asked for yet
+		d.SetFree(1)
+		eventually(t, "the end of the room", func() bool { return x.p.store.Room() != nil })
+	}
+	results, err := x.push()
+	check(t, err)
+	if r := results[0]; r.Signalled != 7 || r.Sent != 7 || len(r.Receipts) != 4 {
+		t.Errorf("on a nearly full disk %+v", r)
+	}
+	x.settled(7)
+	x.write("p1", "second")
+	if _, err := x.push(); !errors.Is(err, durable.ErrFull) {
+		t.Errorf("push = %v", err)
+	}
+	x.fake.freshLie = nil
+	d.SetFree(1 << 30)
+	eventually(t, "room", func() bool { return x.p.store.Room() == nil })
+	results, err = x.push()
+	check(t, err)
+	if r := results[0]; r.Signalled != 1 || r.Sent != 1 {
+		t.Errorf("with room again %+v", r)
+	}
+	x.settled(7)
 }
