@@ -33,10 +33,12 @@ type cursor struct {
 	Under     envelope.Hash `json:"under,omitzero"`
 }
 
-// renumber begins a new journal epoch at its beginning.
+// renumber begins a new journal epoch at its beginning. What was signalled in the last
+// one is said again in this one: its acknowledgement must not lead back.
 func (c *cursor) renumber() (err error) {
 	c.JournalEpoch, err = newJournalEpoch()
 	c.Acked, c.Seen, c.Request, c.Reconciling = 0, 0, 0, true
+	c.ToldEpoch, c.Told = 0, 0
 	return err
 }
 

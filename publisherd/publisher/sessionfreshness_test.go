@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"github.com/uzpif-oi/uzpif-oi/grants"
@@ -238,6 +239,24 @@ func TestALostAcknowledgementIsCaughtUp(t *testing.T) {
 		t.Error("an indexer that says that it was signalled more was believed")
 	}
 	x.settled(5)
+}
+
+// TestANewEpochIsNotLeftForTheOneBefore: a session that ends behind a wider grant, and
+// before anything was signalled under it, once led back to the old journal epoch, and
+// what is new in the scope was never offered.
+func TestANewEpochIsNotLeftForTheOneBefore(t *testing.T) {
+	x := newFixture(t)
+	x.mode(2, grants.ModeRequest)
+	x.write("p", "first")
+	_, err := x.push()
+	check(t, err)
+	a, c := agreement{x.p.store, x.rel}, x.cursor()
+	s := &session{held: map[string]*oiv1.CollectionState{x.rel.Series: proto.Clone(&x.fake.held).(*oiv1.CollectionState)}}
+	check(t, c.renumber())
+	want := c
+	if c, err = s.catchUp(a, c); err != nil || c != want {
+		t.Errorf("caught up to %+v, %v, want %+v", c, err, want)
+	}
 }
 
 func TestARequestIsAnsweredInsideTheGrantAlone(t *testing.T) {
