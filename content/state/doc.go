@@ -15,7 +15,8 @@
 // is a function of its pages alone. The root has depth 0.
 //
 // In the store a tree has a row for each leaf, one for each child of a node, and one
-// for a root that is a node; buckets are read from their leaves. The invariants, and the tests that show them:
+// for a root that is a node; buckets are read from their leaves. The invariants, and
+// the tests that show them:
 //
 //   - The root is that of the definition, whatever was put and deleted before,
 //     and the rows are those of a tree built at once: none is left over

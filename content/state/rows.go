@@ -121,22 +121,22 @@ func decodeChild(at *Prefix, row []byte) (Child, error) {
 // children reads what the rows of the children of at say, and whether there are any.
 func (t Tree) children(rows iter.Seq2[durable.Row, error], at *Prefix) (children, bool, error) {
 	var c children
-	found := false
+	found, first := false, at.Child(0)
+	length := len(t.childKey(nil, &first))
 	for row, err := range rows {
 		if err != nil {
 			return c, false, err
 		}
-		below := at.Child(0)
-		if len(row.Key) != len(t.prefix)+2+len(below.packed()) {
+		if len(row.Key) != length {
 			return c, false, corrupt(*at, "child key of %d octets", len(row.Key))
 		}
-		n := int(row.Key[len(row.Key)-1])
-		if below.depth%2 == 1 {
+		n := int(row.Key[length-1])
+		if first.depth%2 == 1 {
 			n >>= 4
 		}
 		n &= 15
-		below = at.Child(n)
-		if c[n], err = decodeChild(&below, row.Value); err != nil {
+		child := at.Child(n)
+		if c[n], err = decodeChild(&child, row.Value); err != nil {
 			return c, false, err
 		}
 		found = true

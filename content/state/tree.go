@@ -60,8 +60,8 @@ func (t Tree) Lookup(r Reader, h [32]byte) (Item, bool, error) {
 }
 
 // Children are the subtrees directly below p, and whether p is a node. If it
-// is none, there are at most 16 leaves below it, and Leaves gives them. The row
-// is not compared with its parent's; who walks down has seen that one.
+// is none, there are at most 16 leaves below it, and Leaves gives them. They
+// are not compared with what is said of p further up; who walks down has seen that.
 func (t Tree) Children(r Reader, p Prefix) ([16]Child, bool, error) {
 	if p.depth == maxDepth {
 		return children{}, false, nil

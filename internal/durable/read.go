@@ -188,8 +188,8 @@ func (l *Lookup) Close() { _ = l.it.Close() }
 // moment; Scan of a Reader opens all of it for each range. It is for one goroutine.
 type Walk struct {
 	it *pebble.Iterator
-	// No row lies from clear on to where it stands, if known.
-	clear []byte
+	// No row lies from bare on to where it stands, if known.
+	bare  []byte
 	known bool
 }
 
@@ -208,10 +208,10 @@ func (src source) Walk(lo, hi []byte) (*Walk, error) {
 // seek goes to the first row from key on, where it may stand already: often the next
 // range lies next to the one that was read.
 func (w *Walk) seek(key []byte) bool {
-	if w.known && bytes.Compare(w.clear, key) <= 0 && w.it.Valid() && bytes.Compare(key, w.it.Key()) <= 0 {
+	if w.known && bytes.Compare(w.bare, key) <= 0 && w.it.Valid() && bytes.Compare(key, w.it.Key()) <= 0 {
 		return true
 	}
-	w.clear, w.known = append(w.clear[:0], key...), true
+	w.bare, w.known = append(w.bare[:0], key...), true
 	return w.it.SeekGE(key)
 }
 
@@ -220,7 +220,7 @@ func (w *Walk) Scan(lo, hi []byte) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for ok := w.seek(lo); ok; ok = w.it.Next() {
 			if hi != nil && bytes.Compare(w.it.Key(), hi) >= 0 {
-				w.clear, w.known = append(w.clear[:0], hi...), true
+				w.bare, w.known = append(w.bare[:0], hi...), true
 				return
 			}
 			w.known = false

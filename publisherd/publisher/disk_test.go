@@ -49,10 +49,8 @@ func TestANearlyFullDiskScansNothing(t *testing.T) {
 	x.write("a", "first")
 	d := durabletest.New()
 	d.SetFree(1)
-	store, err := durable.Open("/data/store", durable.Options{FS: d.FS(), Room: durable.Room{LowWater: 1 << 20, Every: time.Millisecond}})
-	check(t, err)
 	check(t, x.p.store.Close())
-	x.p.store = store
+	x.diskBelow(d)
 	if _, err := x.push(); !errors.Is(err, durable.ErrFull) {
 		t.Errorf("push = %v", err)
 	}
@@ -63,7 +61,7 @@ func TestANearlyFullDiskScansNothing(t *testing.T) {
 	for deadline := time.Now().Add(time.Minute); x.p.Ready() != nil && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
-	_, err = x.push()
+	_, err := x.push()
 	check(t, err)
 	check(t, x.p.Ready())
 }
