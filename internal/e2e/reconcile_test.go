@@ -88,6 +88,63 @@ func TestARestoredPublisherIsReconciled(t *testing.T) {
 	}
 }
 
+// TestARestoredPublisherTakesAnAcknowledgement: it revokes what its store, of before,
+// does not know the place of any more.
+func TestARestoredPublisherTakesAnAcknowledgement(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		restore  func(t *testing.T, p *pair.Pair, kept string)
+		unplaced bool
+	}{
+		"nothing was put back": {func(*testing.T, *pair.Pair, string) {}, false},
+		"an older store": {func(t *testing.T, p *pair.Pair, kept string) {
+			pair.CopyDir(t, filepath.Join(kept, "store"), filepath.Join(p.Pub, "store"))
+		}, true},
+		"the store was lost": {func(t *testing.T, p *pair.Pair, _ string) {
+			pair.Check(t, os.RemoveAll(filepath.Join(p.Pub, "store")))
+		}, true},
+		"a backup": {func(t *testing.T, p *pair.Pair, kept string) {
+			pair.CopyDir(t, kept, p.Pub)
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := pair.New(t, 10)
+			p.Push()
+			kept := filepath.Join(t.TempDir(), "kept")
+			pub, err := publisher.Open(publisher.Config{Dir: p.Pub})
+			pair.Check(t, err)
+			_, err = pub.Backup(kept, "test")
+			pair.Check(t, errors.Join(err, pub.Close()))
+			p.Write(5, "second")
+			p.Push()
+			tt.restore(t, p, kept)
+			rels, err := publisher.Relationships(p.Pub)
+			pair.Check(t, err)
+			_, err = publisher.Revoke(p.Pub, publisher.RevokeRequest{Grant: rels[0].Series, Disposition: grants.DispositionDelete}, time.Now())
+			pair.Check(t, err)
+			for pending := true; pending; {
+				if _, err := p.TryPush(); err != nil && !errors.Is(err, publisher.ErrNothingToPush) {
+					t.Fatal(err)
+				}
+				all, err := publisher.Revocations(p.Pub)
+				pair.Check(t, err)
+				st := all[0].Status()
+				if pending = !all[0].Settled() && st.State == "deleting"; pending {
+					continue
+				}
+				if st.State != "done" || len(st.Acknowledgements) != 2 {
+					t.Errorf("%+v", st)
+				}
+				// The deletion is where the stop was, which is known by then.
+				if got := st.Acknowledgements[0].Unplaced; got != tt.unplaced || st.Acknowledgements[1].Unplaced {
+					t.Errorf("unplaced: %v, want %v; %+v", got, tt.unplaced, st)
+				}
+			}
+		})
+	}
+}
+
 func TestARestoredIndexerFolderFreezes(t *testing.T) {
 	t.Parallel()
 	p := pair.New(t, 10)

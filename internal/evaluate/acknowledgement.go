@@ -32,9 +32,13 @@ type ExpectedAck struct {
 
 	Grant      *grants.Grant // that grant
 	Revocation *grants.Revocation
-	Standings  []Standing    // more than one when an answer was lost
-	Now        time.Time     // when the acknowledgement came
-	Seen       translog.Tree // the last tree verified of this log; the zero Tree if none
+	Standings  []Standing // more than one when an answer was lost
+	// Lost says that the publisher's records were lost or put back to an older copy, so
+	// that the series may stand where no Standing is. Such an acknowledgement is
+	// accepted, and Unplaced; whether the place is the right one, the log tells.
+	Lost bool
+	Now  time.Time     // when the acknowledgement came
+	Seen translog.Tree // the last tree verified of this log; the zero Tree if none
 }
 
 // Acked is an acknowledgement that passed all three steps.
@@ -46,6 +50,7 @@ type Acked struct {
 	Own       translog.Tree // of the acknowledgement's own checkpoint
 	Tree      translog.Tree // to be kept as the next Seen
 	Linked    bool          // Own and Seen are proven to be of one growing log
+	Unplaced  bool          // at none of the standings, see ExpectedAck.Lost
 }
 
 // Acknowledgement evaluates the answer to a revocation (UZPIF-OI 9.1.4,
@@ -78,7 +83,8 @@ func Acknowledgement(a AckAnswer, e ExpectedAck) (*Acked, error) {
 			return nil, err
 		}
 	}
-	done := &Acked{Object: ack.Object, Body: ack.body, Entry: entry.Object, EntryBody: entry.body, Own: note, Tree: e.Seen}
+	done := &Acked{Object: ack.Object, Body: ack.body, Entry: entry.Object, EntryBody: entry.body, Own: note, Tree: e.Seen,
+		Unplaced: e.standing(&entry.body) < 0}
 	if len(a.Consistency) == 0 && e.Seen != (translog.Tree{}) && e.Seen.Size != note.Size {
 		return done, nil
 	}
@@ -152,11 +158,23 @@ func (e *ExpectedAck) matchAck(ack signed[translog.Acknowledgement], entry signe
 	return nil
 }
 
+// standing is the index of a standing at the entry's place, or less than 0.
+func (e *ExpectedAck) standing(body *translog.Entry) int {
+	return slices.IndexFunc(e.Standings, func(s Standing) bool { return s.JournalEpoch == body.JournalEpoch && s.Cursor == body.Through })
+}
+
+// later reports whether the entry may be at a place that was lost: of a journal epoch
+// that is not known any more, or further on in one that is.
+func (e *ExpectedAck) later(body *translog.Entry) bool {
+	return e.Lost && !slices.ContainsFunc(e.Standings, func(s Standing) bool { return s.JournalEpoch == body.JournalEpoch && s.Cursor > body.Through })
+}
+
 // matchEntry compares the entry with grant, disposition and standing.
 func (e *ExpectedAck) matchEntry(entry signed[translog.Entry]) error {
 	body := &entry.body
-	at := slices.IndexFunc(e.Standings, func(s Standing) bool { return s.JournalEpoch == body.JournalEpoch && s.Cursor == body.Through })
-	if at < 0 {
+	at := e.standing(body)
+	unplaced := at < 0 && e.later(body)
+	if at < 0 && !unplaced {
 		return fail(Match, RuleBatch, "the entry is at revision %d of journal epoch %d, which was never acknowledged", body.Through, body.JournalEpoch)
 	}
 	scope, err := e.Revocation.ScopeHash(e.Grant)
@@ -177,7 +195,7 @@ func (e *ExpectedAck) matchEntry(entry signed[translog.Entry]) error {
 		return fail(Match, RuleSequence, "entry %d: log %.80q, want %q", entry.Sequence, body.LogOrigin, e.LogOrigin)
 	case !body.GrantExpiresAt.Equal(e.GrantExpiresAt):
 		return fail(Match, RuleGrant, "entry %d: grant expires at %s, want %s", entry.Sequence, body.GrantExpiresAt, envelope.At(e.GrantExpiresAt))
-	case !slices.ContainsFunc(e.Standings, func(s Standing) bool {
+	case !unplaced && !slices.ContainsFunc(e.Standings, func(s Standing) bool {
 		return s.JournalEpoch == body.JournalEpoch && s.Cursor == body.Through && s.State == body.State
 	}):
 		return fail(Match, RuleState, "entry %d: state %s, want %s", entry.Sequence, body.State, e.Standings[at].State)

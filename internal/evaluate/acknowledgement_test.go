@@ -164,3 +164,39 @@ func TestAnIncompleteExpectationOfAnAcknowledgementIsNoFailure(t *testing.T) {
 		}
 	}
 }
+
+// TestARestoredPublisherAcceptsALaterPlace: records that were put back to an older copy
+// do not know where the series stood, and still what came before.
+func TestARestoredPublisherAcceptsALaterPlace(t *testing.T) {
+	base := stage.New(t, 1)
+	for _, tt := range []struct {
+		name     string
+		lie      func(*translog.Entry)
+		unplaced bool
+		rule     evaluate.Rule // "" accepts
+	}{
+		{"the place that is known", func(*translog.Entry) {}, false, ""},
+		{"further on", func(e *translog.Entry) { e.From, e.Through, e.State = e.From+5, e.Through+5, envelope.Hash{9} }, true, ""},
+		{"another journal epoch", func(e *translog.Entry) { e.JournalEpoch++ }, true, ""},
+		{"before the place that is known", func(e *translog.Entry) { e.From, e.Through = e.From-1, e.Through-1 }, false, evaluate.RuleBatch},
+		{"the place that is known, in another state", func(e *translog.Entry) { e.State = envelope.Hash{9} }, false, evaluate.RuleState},
+		{"further on, of another collection", func(e *translog.Entry) {
+			e.From, e.Through, e.CollectionRef = e.From+5, e.Through+5, envelope.Hash{9}
+		}, false, evaluate.RuleBatch},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := base.Copy()
+			b := s.Offer(t, stage.Pages()...)
+			rev := s.Revoke(t)
+			e := s.ExpectAck(b, rev, seen)
+			e.Lost = true
+			done, err := evaluate.Acknowledgement(s.Acknowledge(t, b, rev, translog.RevokeAck, seen,
+				ackEntry(func(_ *envelope.Header, e *translog.Entry) { tt.lie(e) })), e)
+			if tt.rule != "" {
+				wantFailure(t, err, evaluate.Match, tt.rule)
+			} else if err != nil || done.Unplaced != tt.unplaced {
+				t.Errorf("unplaced %v, want %v; %v", done != nil && done.Unplaced, tt.unplaced, err)
+			}
+		})
+	}
+}

@@ -21,6 +21,10 @@ type cursor struct {
 	// Reconciling is set from the moment at which the records were found to
 	// contradict the indexer's until a batch has reached the journal's head.
 	Reconciling bool `json:"reconciling,omitzero"`
+	// Doubted is set from the moment at which the store turned out to be an older copy
+	// until the indexer's records and these agree: it may be at a place that was
+	// acknowledged after the copy was made, and is known here no more.
+	Doubted bool `json:"doubted,omitzero"`
 	// Listed is the root of the list by which pages were chosen last; zero if it
 	// was by prefixes.
 	Listed envelope.Hash `json:"listed,omitzero"`

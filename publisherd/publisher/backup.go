@@ -89,7 +89,7 @@ func notBackedUp(path string) bool {
 	if strings.HasPrefix(name, ".") && name != "." {
 		return true
 	}
-	return path == name && (name == "store" || name == "store.ballast" || name == "run.json" || name == "admin.sock")
+	return path == name && (name == "store" || name == "store.ballast" || name == openingsFile || name == "run.json" || name == "admin.sock")
 }
 
 // checkBackup opens a copy as far as it goes without changing it, and reads

@@ -37,6 +37,7 @@ import (
 //	L indexer 00 'a' series the last alarm of an agreement
 //	L indexer 00 'c'        the last comparison with its public log
 //	L indexer 00 'e' origin the tree with which a log of it ended
+//	O                       how often the store was opened
 func rowKey(space byte, name string, kind byte, rest ...[]byte) []byte {
 	k := make([]byte, 0, 1+len(name)+2+40)
 	k = append(append(k, space), name...)
@@ -64,5 +65,7 @@ func setKey(id envelope.Hash, n int) []byte {
 func endKey(indexer envelope.Name, origin string) []byte {
 	return rowKey('L', string(indexer), 'e', []byte(origin))
 }
+
+func openingsKey() []byte { return []byte{'O'} }
 
 func treeKey(indexer envelope.Name) []byte { return append([]byte{'T'}, indexer...) }

@@ -141,6 +141,9 @@ func Open(c Config) (*Publisher, error) {
 	p := &Publisher{dir: c.Dir, log: c.Log, clock: c.Now, local: local, trust: trust, store: store, edits: make(map[string]*sync.Mutex),
 		keptBytes: c.PatchBytes, random: c.Rand, proxy: proxy, proxySecret: c.ProxyCredentials, pulse: newPulse(), trace: c.Trace}
 	p.public = p.openPublic
+	if err := p.noteOpening(); err != nil { // a full disk; the next opening finds the same
+		c.Log.Error("store", "error", err)
+	}
 	p.SetReply(c.Reply)
 	p.SetVerify(c.Verify)
 	return p, nil

@@ -49,6 +49,11 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 		if h, err = col.journal.head(s.p.store); err != nil { // it has tombstones of strangers now
 			return err
 		}
+	} else if c.Doubted {
+		c.Doubted = false
+		if err := a.setCursor(c); err != nil {
+			return err
+		}
 	}
 	if c, err = s.rebind(ctx, a, c, report); err != nil {
 		return err

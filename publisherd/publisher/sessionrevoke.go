@@ -222,7 +222,7 @@ func (p *Publisher) takeAcknowledgement(v *Revocation, who *identity.Peer, seen 
 	}
 	return &Acknowledgement{
 		Series: rel.Series, Type: done.Body.AckType, Count: done.Body.Count, IssuedAt: envelope.At(done.Object.IssuedAt),
-		EntryIndex: done.Entry.Sequence, Linked: done.Linked,
+		EntryIndex: done.Entry.Sequence, Linked: done.Linked, Unplaced: done.Unplaced,
 		JournalEpoch: done.EntryBody.JournalEpoch, Through: done.EntryBody.Through, State: done.EntryBody.State,
 		Acknowledgement: done.Object.Raw, Entry: done.Entry.Raw, Inclusion: wirePath(path), Checkpoint: wire.Checkpoint, Note: string(wire.Note),
 	}, nil
@@ -278,39 +278,40 @@ func (p *Publisher) expectedAck(v *Revocation, rel *Relationship, who *identity.
 	if same = tree.Origin == "" || tree.Origin == log.Origin; !same {
 		tree = translog.Tree{}
 	}
-	standings, err := p.standings(rel)
+	standings, lost, err := p.standings(rel)
 	return evaluate.ExpectedAck{
 		Agreed: agreed(p.local.Name(), who, log, p.trust.Known(), rel, pair), Grant: pair.Grant, Revocation: v.Signed,
-		Standings: standings, Now: p.now(), Seen: tree,
+		Standings: standings, Lost: lost, Now: p.now(), Seen: tree,
 	}, same, err
 }
 
 // standings are where a series may have stood when it was revoked: at the last
-// receipt, after what awaits one, or where an earlier acknowledgement found it.
-func (p *Publisher) standings(rel *Relationship) ([]evaluate.Standing, error) {
+// receipt, after what awaits one, or where an earlier acknowledgement found it. lost is
+// set while it may be at a place that a lost or older store does not know.
+func (p *Publisher) standings(rel *Relationship) (all []evaluate.Standing, lost bool, err error) {
 	a := agreement{p.store, rel}
 	c, err := a.cursor(p.store)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	at := func(epoch, cursor uint64, root envelope.Hash) evaluate.Standing {
 		return evaluate.Standing{JournalEpoch: epoch, Cursor: cursor, State: rel.LeafKey.StateCommitment(epoch, cursor, root)}
 	}
-	all := []evaluate.Standing{at(c.JournalEpoch, c.Acked, c.State)}
+	all = []evaluate.Standing{at(c.JournalEpoch, c.Acked, c.State)}
 	batch, err := a.pending(p.store)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if batch != nil {
 		_, m, err := manifestOf(&storedAnswer{Manifest: batch.Manifest})
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		all = append(all, at(m.JournalEpoch, m.Through, m.StateAfter))
 	}
 	rebind, err := a.pendingRebind(p.store)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if rebind != nil {
 		all = append(all, at(rebind.JournalEpoch, rebind.Cursor, rebind.State), at(rebind.JournalEpoch, rebind.Cursor, rebind.After))
@@ -329,13 +330,13 @@ func (p *Publisher) standings(rel *Relationship) ([]evaluate.Standing, error) {
 		// been asked since.
 		plan, _, err := a.narrow(p.store, func(url string, _ envelope.Hash) bool { return !v.Signed.ReachesPage(rel.Pair.Grant, url) })
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		for _, s := range places {
 			all = append(all, at(s.JournalEpoch, s.Cursor, plan.Root()))
 		}
 	}
-	return all, nil
+	return all, c.Doubted || c.Reconciling, nil
 }
 
 // afterDeletion takes the pages of a scope that was deleted out of the state,

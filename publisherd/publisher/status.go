@@ -81,6 +81,7 @@ type AcknowledgedStatus struct {
 	IssuedAt envelope.Time     `json:"issued_at"`
 	Entry    uint64            `json:"entry"` // log index
 	Linked   bool              `json:"linked"`
+	Unplaced bool              `json:"unplaced,omitzero"` // at a place that an older copy of the store did not know
 }
 
 // Status is how a revocation stands.
@@ -102,7 +103,7 @@ func (v *Revocation) Status() RevocationStatus {
 		s.State = "done"
 	}
 	for _, a := range v.Acknowledgements {
-		s.Acknowledgements = append(s.Acknowledgements, AcknowledgedStatus{a.Series, a.Type, a.Count, a.IssuedAt, a.EntryIndex, a.Linked})
+		s.Acknowledgements = append(s.Acknowledgements, AcknowledgedStatus{a.Series, a.Type, a.Count, a.IssuedAt, a.EntryIndex, a.Linked, a.Unplaced})
 	}
 	return s
 }
