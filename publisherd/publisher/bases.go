@@ -84,8 +84,13 @@ type kept struct {
 	most   int64
 }
 
+// aim is how many octets are left when bases were dropped because there were more than
+// k.most.
+func (k kept) aim() int64 { return k.most - k.most/16 }
+
 // keepBases makes what was acknowledged the bases of its pages, in the commit of
-// the receipt.
+// the receipt. Where there is no room, a new page gets none: it would push out another
+// that is as likely to change. One that changes gets one, and others go for it.
 func (a agreement) keepBases(b *durable.Batch, items []offered, decided []decided, k kept) error {
 	if k.most == 0 {
 		return nil
@@ -108,7 +113,8 @@ func (a agreement) keepBases(b *durable.Batch, items []offered, decided []decide
 		}
 		count.Octets -= int64(len(old))
 		var row []byte
-		if d := decided[i].decision; k.bodies != nil && it.Op == translog.OpPut && d != translog.Exclude && len(k.bodies[i]) <= maxDictionary {
+		full := it.fresh && count.Octets >= k.aim()
+		if d := decided[i].decision; !full && k.bodies != nil && it.Op == translog.OpPut && d != translog.Exclude && len(k.bodies[i]) <= maxDictionary {
 			row = encoder.EncodeAll(k.bodies[i], it.Digest[:])
 		}
 		switch {
@@ -120,7 +126,7 @@ func (a agreement) keepBases(b *durable.Batch, items []offered, decided []decide
 		default:
 			err = nil
 		}
-		if err := errors.Join(err, a.evict(b, &count, k.most, it.Digest)); err != nil {
+		if err := errors.Join(err, a.evict(b, &count, k, it.Digest)); err != nil {
 			return err
 		}
 	}
@@ -130,11 +136,11 @@ func (a agreement) keepBases(b *durable.Batch, items []offered, decided []decide
 // evict drops bases when they have outgrown their bound, until the rest is a
 // sixteenth below it: those behind a place that is as good as drawn, the digest of
 // what came last.
-func (a agreement) evict(b *durable.Batch, count *basesRow, most int64, from envelope.Hash) error {
-	if count.Octets <= most {
+func (a agreement) evict(b *durable.Batch, count *basesRow, k kept, from envelope.Hash) error {
+	if count.Octets <= k.most {
 		return nil
 	}
-	all, aim := rowKey('A', a.rel.Series, 'k'), most-most/16
+	all := rowKey('A', a.rel.Series, 'k')
 	for _, part := range [][2][]byte{{baseKey(a.rel.Series, from), durable.PrefixEnd(all)}, {all, baseKey(a.rel.Series, from)}} {
 		var gone [][]byte
 		left := count.Octets
@@ -142,7 +148,7 @@ func (a agreement) evict(b *durable.Batch, count *basesRow, most int64, from env
 			if err != nil {
 				return err
 			}
-			if left <= aim {
+			if left <= k.aim() {
 				break
 			}
 			left -= int64(kv.Length)

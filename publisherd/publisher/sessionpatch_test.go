@@ -280,6 +280,40 @@ func TestBasesAreBounded(t *testing.T) {
 	})
 }
 
+// TestANewPagePushesNoBaseOut: where there is no room, a page gets its base once it
+// changes, and not when it comes.
+func TestANewPagePushesNoBaseOut(t *testing.T) {
+	x := newFixture(t)
+	a := agreement{x.p.store, x.rel}
+	const most = 32 << 10
+	keep := func(n int, fresh bool) {
+		body := []byte(prose(1000, byte(n)))
+		it := offered{URL: fmt.Sprint("https://example.com/doc/", n), Op: translog.OpPut, Digest: envelope.Hash(digestOf(body)), fresh: fresh}
+		b := x.p.store.NewBatch()
+		defer b.Close()
+		check(t, errors.Join(a.keepBases(b, []offered{it}, []decided{{op: it.Op, decision: translog.Include}}, kept{most: most, bodies: [][]byte{body}}), b.Commit()))
+	}
+	n, rows, before := 0, 0, -1
+	for ; rows != before; n++ {
+		before = rows
+		keep(n, true)
+		rows, _, _ = basesOf(t, a)
+	}
+	if rows < 2 || rows != n-1 {
+		t.Fatalf("%d bases of the first %d pages: some were pushed out", rows, n)
+	}
+	last := func() bool {
+		_, err := x.p.store.Get(baseKey(a.rel.Series, urlHash(fmt.Sprint("https://example.com/doc/", n-1))))
+		return err == nil
+	}
+	if last() {
+		t.Fatal("the page that came last has a base, and there is no room")
+	}
+	if keep(n-1, false); !last() {
+		t.Error("it changed, and has none")
+	}
+}
+
 func TestBasesGoWithTheAgreement(t *testing.T) {
 	x := newFixture(t)
 	x.write("a", prose(3000, 1))
