@@ -312,9 +312,11 @@ func (s *scanner) finish(fresh bool) error {
 
 // payloads keeps the payloads of pages that were just read, so that sending
 // them does not read them again. It is bounded: what does not fit is read
-// again from the source.
+// again from the source, and where that is most of them, nothing is kept: a long push
+// has better use for the memory.
 type payloads struct {
 	left   int // octets that still fit
+	missed int // octets that did not
 	pages  map[[32]byte]keptPayload
 	shared sharer // of those that do not
 }
@@ -330,6 +332,7 @@ type keptPayload struct {
 const (
 	payloadCache = 16 << 20
 	keptOverhead = 256
+	mostMissed   = 7 * payloadCache
 )
 
 func newPayloads() *payloads {
@@ -342,9 +345,14 @@ func (c *payloads) add(p content.Page) {
 		c.left += len(old.octets) + keptOverhead
 		delete(c.pages, h)
 	}
-	if n := len(p.Payload) + keptOverhead; n <= c.left {
+	n := len(p.Payload) + keptOverhead
+	if n <= c.left {
 		c.left -= n
 		c.pages[h] = keptPayload{p.Digest, bytes.Clone(p.Payload)} // what it was cut out of is not kept
+		return
+	}
+	if c.missed += n; c.missed > mostMissed {
+		c.left, c.pages = 0, nil
 	}
 }
 

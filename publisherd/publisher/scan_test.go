@@ -236,4 +236,12 @@ func TestWhatAScanKeepsIsBoundedHoweverSmallThePages(t *testing.T) {
 			t.Fatalf("%d octets are held for a page of %d", cap(p.octets), len(p.octets))
 		}
 	}
+	large := make([]byte, 1<<20)
+	for i := range mostMissed/len(large) + 1 { // now most of the pages have to be read again
+		c.add(content.Page{URL: fmt.Sprint("https://docs.test/large/", i), Payload: large})
+	}
+	c.add(content.Page{URL: "https://docs.test/0", Payload: octets})
+	if len(c.pages) > 0 {
+		t.Errorf("%d pages are kept, %d octets were not", len(c.pages), c.missed)
+	}
 }
