@@ -19,6 +19,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
 	"github.com/uzpif-oi/uzpif-oi/internal/monitor"
+	"github.com/uzpif-oi/uzpif-oi/internal/plural"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
@@ -161,8 +162,9 @@ func newStatus(a *app) *cobra.Command {
 			if a.json {
 				return cli.PrintJSON(w, s)
 			}
-			_, err = fmt.Fprintf(w, "%s\nlog %s: %d entries, root %s\n%d pages of %d publishers, %d octets of payload; %d octets of disk for the store, large pages apart; %d sessions\n%s\n",
-				s.Identity, s.LogOrigin, s.TreeSize, s.Root, s.Pages, s.Publishers, s.PayloadBytes, s.DiskBytes, s.Sessions, cli.DescribeIdentity(s.Certificate, s.Trust))
+			_, err = fmt.Fprintf(w, "%s\nlog %s: %s, root %s\n%s of %s, %d octets of payload; %d octets of disk for the store, large pages apart; %s\n%s\n",
+				s.Identity, s.LogOrigin, plural.Count(s.TreeSize, "entry", "entries"), s.Root, plural.Count(s.Pages, "page", "pages"),
+				plural.Count(s.Publishers, "publisher", "publishers"), s.PayloadBytes, s.DiskBytes, plural.Count(s.Sessions, "session", "sessions"), cli.DescribeIdentity(s.Certificate, s.Trust))
 			if err == nil && s.Signalled+s.Wanted+s.Delivered > 0 {
 				_, err = fmt.Fprintf(w, "%d pages signalled, %d wanted, %d of them asked for, %d delivered for the asking\n", s.Signalled, s.Wanted, s.Asked, s.Delivered)
 			}

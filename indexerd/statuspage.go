@@ -9,6 +9,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
 	"github.com/uzpif-oi/uzpif-oi/internal/audit"
 	"github.com/uzpif-oi/uzpif-oi/internal/monitor"
+	"github.com/uzpif-oi/uzpif-oi/internal/plural"
 )
 
 // shownAgreements is how many of the agreements the page lists, those with the
@@ -29,9 +30,9 @@ func (d *daemon) page() monitor.Page {
 		return p
 	}
 	p.Cards = []monitor.Card{
-		{Figure: monitor.Number(float64(f.Sessions)), Text: "sessions open"},
-		{Figure: monitor.Number(float64(s.Pages)), Text: "pages held, of " + monitor.Number(float64(s.Publishers)) + " publishers"},
-		{Figure: monitor.Number(float64(f.Log.Released)), Text: "entries in the log"},
+		{Figure: monitor.Number(float64(f.Sessions)), Text: plural.Of(f.Sessions, "session", "sessions") + " open"},
+		{Figure: monitor.Number(float64(s.Pages)), Text: plural.Of(s.Pages, "page", "pages") + " held, of " + plural.Count(s.Publishers, "publisher", "publishers")},
+		{Figure: monitor.Number(float64(f.Log.Released)), Text: plural.Of(f.Log.Released, "entry", "entries") + " in the log"},
 		{Figure: monitor.Octets(s.PayloadBytes), Text: "of payload"},
 	}
 	h := d.watch.history

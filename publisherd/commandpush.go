@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
+	"github.com/uzpif-oi/uzpif-oi/internal/plural"
 	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
 )
 
@@ -137,11 +138,11 @@ func newStatus(a *app) *cobra.Command {
 			}
 			fmt.Fprintf(w, "%s\n%s\n", s.Identity, cli.DescribeIdentity(s.Certificate, s.Trust))
 			for _, c := range s.Collections {
-				fmt.Fprintf(w, "collection %s: %d pages, revision %d\n", c.Name, c.Pages, c.Revision)
+				fmt.Fprintf(w, "collection %s: %s, revision %d\n", c.Name, plural.Count(c.Pages, "page", "pages"), c.Revision)
 			}
 			for _, x := range s.Indexers {
-				fmt.Fprintf(w, "indexer %s, collection %s: %s until %s, %d pages delivered, %d revisions behind\n",
-					x.Identity, x.Collection, x.State, x.ExpiresAt, x.Pages, x.Backlog)
+				fmt.Fprintf(w, "indexer %s, collection %s: %s, %s delivered, %s behind\n", x.Identity, x.Collection, stateOf(x),
+					plural.Count(x.Pages, "page", "pages"), plural.Count(x.Backlog, "revision", "revisions"))
 				if x.Mode.Asks() {
 					fmt.Fprintf(w, "  mode %s: %d pages signalled, %d asked for, %d delivered for the asking\n", x.Mode, x.Signalled, x.Asked, x.Delivered)
 				}
@@ -230,4 +231,15 @@ func describeHolders(h *publisher.HoldersStatus) string {
 	}
 	fmt.Fprintf(&b, "  handed to %d consumers, as the indexer said at %s\n", len(h.Holders), h.AskedAt)
 	return b.String()
+}
+
+// stateOf says where a grant stands, and until or since when if that matters.
+func stateOf(x publisher.IndexerStatus) string {
+	switch x.State {
+	case "in-force":
+		return fmt.Sprintf("in-force until %s", x.ExpiresAt)
+	case "expired":
+		return fmt.Sprintf("expired at %s", x.ExpiresAt)
+	}
+	return x.State
 }

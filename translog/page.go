@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/internal/plural"
 	"github.com/uzpif-oi/uzpif-oi/internal/sheet"
 )
 
@@ -81,7 +82,7 @@ type frame struct {
 func (p *pages) frame(v View, title, up string) frame {
 	return frame{
 		Title: title, Style: template.CSS(pageStyle), Up: up, Indexer: p.log.cfg.Indexer,
-		SizeWords: grouped(v.Tree.Size), EntriesWord: plural(v.Tree.Size, "entry", "entries"),
+		SizeWords: grouped(v.Tree.Size), EntriesWord: plural.Of(v.Tree.Size, "entry", "entries"),
 	}
 }
 

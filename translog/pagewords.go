@@ -3,6 +3,8 @@ package translog
 import (
 	"strconv"
 	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/plural"
 )
 
 // words is what an entry says to somebody who knows none of its terms.
@@ -43,14 +45,7 @@ func pagesOf(n uint64) string {
 	if n == 0 {
 		return ""
 	}
-	return grouped(n) + " " + plural(n, "page", "pages")
-}
-
-func plural(n uint64, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
+	return grouped(n) + " " + plural.Of(n, "page", "pages")
 }
 
 // grouped writes n with commas between groups of three digits.

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/internal/plural"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
@@ -214,5 +215,5 @@ func (c *pageChecker) notJudged() []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("whether pages of the disclosed collection were held, behind the first of %s and %s that are not disclosed",
-		counted(c.Hidden, "set", "sets"), counted(c.Leaves, "page", "pages"))}
+		plural.Count(c.Hidden, "set", "sets"), plural.Count(c.Leaves, "page", "pages"))}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/internal/plural"
 )
 
 // A Violation is one thing that an honest log does not show. Index is that of an
@@ -110,12 +111,12 @@ func (r *Report) String() string {
 		fmt.Fprintln(&b, v)
 	}
 	if r.Unlisted > 0 {
-		fmt.Fprintf(&b, "and %s\n", counted(r.Unlisted, "more violation", "more violations"))
+		fmt.Fprintf(&b, "and %s\n", plural.Count(r.Unlisted, "more violation", "more violations"))
 	}
 	fmt.Fprintf(&b, "log %s, %s, root %s\n", r.LogOrigin, entriesOf(r.TreeSize), r.Root)
-	fmt.Fprintf(&b, "checked: %s under %s in %s, %s; %s\n", entriesOf(r.EntriesChecked), counted(uint64(r.Grants), "grant", "grants"),
-		counted(uint64(r.Collections), "collection", "collections"), counted(r.Checkpoints, "checkpoint", "checkpoints"),
-		counted(r.Found(), "violation", "violations"))
+	fmt.Fprintf(&b, "checked: %s under %s in %s, %s; %s\n", entriesOf(r.EntriesChecked), plural.Count(uint64(r.Grants), "grant", "grants"),
+		plural.Count(uint64(r.Collections), "collection", "collections"), plural.Count(r.Checkpoints, "checkpoint", "checkpoints"),
+		plural.Count(r.Found(), "violation", "violations"))
 	if r.ResumedAt > 0 { // whole bundles, so never one
 		fmt.Fprintf(&b, "the first %d entries were checked by earlier runs\n", r.ResumedAt)
 	}
@@ -125,15 +126,7 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// counted is a number of things in words.
-func counted(n uint64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
-func entriesOf(n uint64) string { return counted(n, "entry", "entries") }
+func entriesOf(n uint64) string { return plural.Count(n, "entry", "entries") }
 
 // Count is the number of violations in words.
-func (r *Report) Count() string { return counted(r.Found(), "violation", "violations") }
+func (r *Report) Count() string { return plural.Count(r.Found(), "violation", "violations") }

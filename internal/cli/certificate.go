@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/uzpif-oi/uzpif-oi/internal/identity"
+	"github.com/uzpif-oi/uzpif-oi/internal/plural"
 )
 
 // CertificateFlags are the flags of init for an identity whose certificates
@@ -83,12 +84,12 @@ func CheckCertificate(l *identity.Local, files *identity.CertificateFiles) error
 func DescribeIdentity(c identity.CertificateStatus, t identity.TrustStatus) string {
 	text := "no certificate to show"
 	if !c.NotAfter.IsZero() {
-		text = fmt.Sprintf("certificate until %s, %d days left", c.NotAfter, c.DaysLeft)
+		text = fmt.Sprintf("certificate until %s, %s left", c.NotAfter, plural.Count(c.DaysLeft, "day", "days"))
 	}
 	if c.Problem != "" {
 		text += "; ALARM: " + c.Problem
 	}
-	text += fmt.Sprintf("\ntrust in %d identities and %d authorities", t.Identities, t.Authorities)
+	text += fmt.Sprintf("\ntrust in %s and %s", plural.Count(t.Identities, "identity", "identities"), plural.Count(t.Authorities, "authority", "authorities"))
 	if t.Problem != "" {
 		text += "; ALARM: " + t.Problem
 	}
