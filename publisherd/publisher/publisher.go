@@ -280,7 +280,8 @@ func (p *Publisher) collection(name string) (*collection, error) {
 
 // scan brings the collection's journal up to its source.
 func (p *Publisher) scan(ctx context.Context, c *collection, massDelete bool) (ScanReport, error) {
-	if err := p.store.Room(); err != nil { // what is left is for receipts
+	// What is left is for receipts. A store that has failed ends the daemon.
+	if err := cmp.Or(p.store.Err(), p.store.Room()); err != nil {
 		return ScanReport{}, fmt.Errorf("source %s: %w", c.name, err)
 	}
 	s := scanner{journal: c.journal, source: c.source, extractor: c.version, cache: c.cache, now: p.now, massDelete: massDelete, verify: time.Duration(p.verify.Load())}
