@@ -1,7 +1,6 @@
 package site
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -99,7 +98,10 @@ func (s *Site) pages(
 			<-a.large
 		}
 	}
-	return cmp.Or(ctx.Err(), a.err)
+	if err := ctx.Err(); err != nil {
+		return err // the walk may not have ended
+	}
+	return a.err
 }
 
 // A result is what became of one entry.
@@ -125,7 +127,8 @@ type ahead struct {
 	// large holds a token while a large file is in hand. It is taken in the order
 	// of entries, so those in front of one that waits need none.
 	large chan struct{}
-	// err is why the walk ended; written before order is closed.
+	// err is why the walk ended; written before order is closed, unless that is because
+	// the context has ended.
 	err error
 }
 
