@@ -78,14 +78,15 @@ func broken(u string) URLRule {
 	if strings.IndexByte(rest, '#') >= 0 {
 		return RuleFragment
 	}
-	end := strings.IndexAny(rest, "/?")
+	rest, query, hasQuery := strings.Cut(rest, "?")
+	end := strings.IndexByte(rest, '/')
 	if end < 0 {
 		end = len(rest)
 	}
 	if rule := brokenAuthority(scheme, rest[:end]); rule != "" {
 		return rule
 	}
-	path, query, hasQuery := strings.Cut(rest[end:], "?")
+	path := rest[end:]
 	if path == "" {
 		return RuleNoPath
 	}
@@ -156,10 +157,16 @@ func brokenHost(host string) URLRule {
 
 // isNumber reports whether a lower-case label would be read as a number.
 func isNumber(label string) bool {
+	digits, base := label, byte(10)
 	if hex, ok := strings.CutPrefix(label, "0x"); ok {
-		return strings.Trim(hex, "0123456789abcdef") == ""
+		digits, base = hex, 16
 	}
-	return strings.Trim(label, "0123456789") == ""
+	for i := range len(digits) {
+		if hexValue[digits[i]] >= base {
+			return false
+		}
+	}
+	return true
 }
 
 // isIPv4 accepts four decimal octets without leading zeros.
@@ -207,11 +214,8 @@ const maxEncodings = 8
 // backslashes or encoded slashes for separators, or cuts parameters off.
 func hidesDotSegment(path string) bool {
 	for range maxEncodings {
-		for segment := range strings.SplitSeq(path, "/") {
-			name, _, _ := strings.Cut(segment, ";")
-			if name == "." || name == ".." {
-				return true
-			}
+		if hasDotSegment(path) {
+			return true
 		}
 		decoded := decode(path)
 		if decoded == path {
@@ -220,6 +224,23 @@ func hidesDotSegment(path string) bool {
 		path = decoded
 	}
 	return true
+}
+
+// hasDotSegment looks for a segment "." or "..", with or without parameters, in
+// a path that starts with a slash. It goes from one slash with a dot behind it to
+// the next, as most paths have none.
+func hasDotSegment(path string) bool {
+	for {
+		_, rest, found := strings.Cut(path, "/.")
+		if !found {
+			return false
+		}
+		end := strings.TrimPrefix(rest, ".")
+		if end == "" || end[0] == '/' || end[0] == ';' {
+			return true
+		}
+		path = rest
+	}
 }
 
 // decode undoes one layer of percent-encoding and turns backslashes round.

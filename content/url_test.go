@@ -2,6 +2,7 @@ package content_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,6 +93,23 @@ func TestIsCanonicalRefusesEveryOtherSpelling(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestADotSegmentIsFoundAmongOthersLikeIt compares with each segment for itself.
+func TestADotSegmentIsFoundAmongOthersLikeIt(t *testing.T) {
+	segment := rapid.StringMatching("[.;a]{1,4}")
+	rapid.Check(t, func(t *rapid.T) {
+		segments := rapid.SliceOfN(segment, 1, 4).Draw(t, "segments")
+		want := slices.ContainsFunc(segments, func(s string) bool {
+			name, _, _ := strings.Cut(s, ";")
+			return name == "." || name == ".."
+		})
+		u := "https://example.com/" + strings.Join(segments, "/")
+		var broken *content.URLError
+		if got := errors.As(content.IsCanonical(u), &broken) && broken.Rule == content.RuleDotSegment; got != want {
+			t.Fatalf("%q has a dot segment: %v, want %v", u, got, want)
+		}
+	})
 }
 
 func TestIsCanonicalAcceptsTheCanonicalForm(t *testing.T) {

@@ -117,7 +117,7 @@ func TestETagsAreCleanedForComparing(t *testing.T) {
 	if err != nil || tct.FormatHash(sum) != fooHash {
 		t.Errorf("ParseHash = %x, %v", sum, err)
 	}
-	for _, bad := range []string{"", "sha256-abc", strings.ToUpper(fooHash), `"` + fooHash + `"`, fooHash + "0", "md5-" + fooHash[7:]} {
+	for _, bad := range []string{"", "sha256-abc", strings.ToUpper(fooHash), `"` + fooHash + `"`, fooHash + "0", fooHash[:70] + "g", fooHash[:70] + "A", "md5-" + fooHash[7:]} {
 		if _, err := tct.ParseHash(bad); err == nil {
 			t.Errorf("ParseHash accepts %q", bad)
 		}
