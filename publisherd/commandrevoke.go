@@ -14,6 +14,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/internal/plural"
 	"github.com/uzpif-oi/uzpif-oi/publisherd/publisher"
 )
 
@@ -179,6 +180,9 @@ func printRevocation(w io.Writer, s publisher.RevocationStatus) {
 	}
 	fmt.Fprintf(w, "revocation %s\n  of %s, %s, to %s: %s\n", s.ID, what, s.Disposition, s.Indexer, s.State)
 	for _, x := range s.Acknowledgements {
-		fmt.Fprintf(w, "  %s: %d pages of series %s, at %s, log entry %d\n", x.Type, x.Count, x.Series, x.IssuedAt, x.Entry)
+		fmt.Fprintf(w, "  %s: %s of series %s, at %s, log entry %d\n", x.Type, plural.Count(x.Count, "page", "pages"), x.Series, x.IssuedAt, x.Entry)
+		if x.Unplaced {
+			fmt.Fprintln(w, "    where the indexer stood is not known here: the store was put back to an older copy")
+		}
 	}
 }
