@@ -155,7 +155,8 @@ func (s *scanner) skip(k content.Skipped) {
 	if k.Err != nil {
 		s.skipped[k.Location] = true
 	}
-	if k.Stamp = s.atRest(k.Stamp); !k.Unread && k.Stamp != (content.Stamp{}) {
+	if !k.Unread && k.Stamp != (content.Stamp{}) {
+		k.Stamp = s.atRest(k.Stamp)
 		s.none = append(s.none, k)
 	}
 }

@@ -16,7 +16,8 @@ import (
 
 // A noPage is the row of a file whose octets give no page: as long as its stamp is
 // the file's, it need not be read to be skipped again
-// (TestAFileThatGivesNoPageIsReadOnce).
+// (TestAFileThatGivesNoPageIsReadOnce). The zero stamp, of one that was not at rest yet,
+// is no file's.
 type noPage struct {
 	Stamp  []byte        `json:"stamp"`
 	Reason string        `json:"reason"`

@@ -188,6 +188,24 @@ func TestAFolderThatIsNotThereDeletesNothing(t *testing.T) {
 	}
 }
 
+// TestAFileThatWasJustWrittenIsListedAsNoPage, and read again until an edit could not
+// follow unnoticed.
+func TestAFileThatWasJustWrittenIsListedAsNoPage(t *testing.T) {
+	c := newScanCase(t)
+	ok(t, os.WriteFile(filepath.Join(c.dir, "a.html"), []byte("<p>\xff\xfe\xff"), 0o644))
+	for i, at := range []time.Duration{0, 0, time.Hour, 2 * time.Hour} {
+		r := c.scanAt(at)
+		if len(r.Skipped) != 1 || r.Skipped[0].Unread != (i == 3) {
+			t.Errorf("scan %d: %+v", i, r)
+		}
+		listed := 0
+		ok(t, c.j.brokenFiles(c.j.store, nil, func([]byte, DeadLetter) (bool, error) { listed++; return true, nil }))
+		if listed != 1 {
+			t.Errorf("scan %d: %d files are listed", i, listed)
+		}
+	}
+}
+
 func TestAFileThatGivesNoPageIsReadOnce(t *testing.T) {
 	c := newScanCase(t)
 	c.write("a.html", "one")
