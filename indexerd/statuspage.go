@@ -31,7 +31,7 @@ func (d *daemon) page() monitor.Page {
 	}
 	p.Cards = []monitor.Card{
 		{Figure: monitor.Number(float64(f.Sessions)), Text: plural.Of(f.Sessions, "session", "sessions") + " open"},
-		{Figure: monitor.Number(float64(s.Pages)), Text: plural.Of(s.Pages, "page", "pages") + " held, of " + plural.Count(s.Publishers, "publisher", "publishers")},
+		{Figure: monitor.Number(float64(s.Pages)), Text: plural.Of(s.Pages, "page", "pages") + " held, of " + monitor.Number(float64(s.Publishers)) + " " + plural.Of(s.Publishers, "publisher", "publishers")},
 		{Figure: monitor.Number(float64(f.Log.Released)), Text: plural.Of(f.Log.Released, "entry", "entries") + " in the log"},
 		{Figure: monitor.Octets(s.PayloadBytes), Text: "of payload"},
 	}

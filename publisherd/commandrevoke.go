@@ -182,7 +182,7 @@ func printRevocation(w io.Writer, s publisher.RevocationStatus) {
 	for _, x := range s.Acknowledgements {
 		fmt.Fprintf(w, "  %s: %s of series %s, at %s, log entry %d\n", x.Type, plural.Count(x.Count, "page", "pages"), x.Series, x.IssuedAt, x.Entry)
 		if x.Unplaced {
-			fmt.Fprintln(w, "    where the indexer stood is not known here: the store was put back to an older copy")
+			fmt.Fprintln(w, "    where the indexer stood is not known here: the records of this series were lost, older or begun anew")
 		}
 	}
 }

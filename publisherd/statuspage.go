@@ -36,9 +36,9 @@ func (d *daemon) page() monitor.Page {
 		}
 	}
 	p.Cards = []monitor.Card{
-		{Figure: monitor.Number(float64(open)), Text: plural.Of(open, "session", "sessions") + " open, of " + plural.Count(len(f.Pulse.Peers), "indexer", "indexers")},
+		{Figure: monitor.Number(float64(open)), Text: plural.Of(open, "session", "sessions") + " open, of " + monitor.Number(float64(len(f.Pulse.Peers))) + " " + plural.Of(len(f.Pulse.Peers), "indexer", "indexers")},
 		{Figure: monitor.Number(float64(backlog)), Text: plural.Of(backlog, "revision", "revisions") + " in the outboxes"},
-		{Figure: monitor.Number(float64(pages)), Text: plural.Of(pages, "page", "pages") + " in " + plural.Count(len(f.Status.Collections), "collection", "collections")},
+		{Figure: monitor.Number(float64(pages)), Text: plural.Of(pages, "page", "pages") + " in " + monitor.Number(float64(len(f.Status.Collections))) + " " + plural.Of(len(f.Status.Collections), "collection", "collections")},
 		{Figure: monitor.Octets(f.Store.DiskBytes), Text: "of journal and receipts on disk"},
 	}
 	h := d.watch.history

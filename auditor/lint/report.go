@@ -114,8 +114,8 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, "and %s\n", plural.Count(r.Unlisted, "more violation", "more violations"))
 	}
 	fmt.Fprintf(&b, "log %s, %s, root %s\n", r.LogOrigin, entriesOf(r.TreeSize), r.Root)
-	fmt.Fprintf(&b, "checked: %s under %s in %s, %s; %s\n", entriesOf(r.EntriesChecked), plural.Count(uint64(r.Grants), "grant", "grants"),
-		plural.Count(uint64(r.Collections), "collection", "collections"), plural.Count(r.Checkpoints, "checkpoint", "checkpoints"),
+	fmt.Fprintf(&b, "checked: %s under %s in %s, %s; %s\n", entriesOf(r.EntriesChecked), plural.Count(r.Grants, "grant", "grants"),
+		plural.Count(r.Collections, "collection", "collections"), plural.Count(r.Checkpoints, "checkpoint", "checkpoints"),
 		plural.Count(r.Found(), "violation", "violations"))
 	if r.ResumedAt > 0 { // whole bundles, so never one
 		fmt.Fprintf(&b, "the first %d entries were checked by earlier runs\n", r.ResumedAt)

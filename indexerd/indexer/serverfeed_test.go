@@ -147,7 +147,7 @@ func (f *feedReader) refused() string {
 
 // deletedWithin bounds how long the deletion of some pages may take behind the answer to
 // the revocation: it waits for no consumer, whom it would wait half a minute for.
-const deletedWithin = 25 * time.Second
+const deletedWithin = 10 * time.Second
 
 // TestARevocationStopsFiftyStreamsWithinASecond has fifty consumers at the head of
 // the feed, one that is far behind it, and one that takes nothing.

@@ -123,7 +123,10 @@ func TestARestoredPublisherTakesAnAcknowledgement(t *testing.T) {
 			pair.Check(t, err)
 			_, err = publisher.Revoke(p.Pub, publisher.RevokeRequest{Grant: rels[0].Series, Disposition: grants.DispositionDelete}, time.Now())
 			pair.Check(t, err)
-			for pending := true; pending; {
+			for pending, end := true, time.Now().Add(time.Minute); pending; {
+				if time.Now().After(end) {
+					t.Fatal("nothing is settled after a minute")
+				}
 				if _, err := p.TryPush(); err != nil && !errors.Is(err, publisher.ErrNothingToPush) {
 					t.Fatal(err)
 				}

@@ -33,8 +33,8 @@ type ExpectedAck struct {
 	Grant      *grants.Grant // that grant
 	Revocation *grants.Revocation
 	Standings  []Standing // more than one when an answer was lost
-	// Lost says that the publisher's records were lost or put back to an older copy, so
-	// that the series may stand where no Standing is. Such an acknowledgement is
+	// Lost says that the publisher's records were lost, put back to an older copy or begun
+	// anew, so that the series may stand where no Standing is. Such an acknowledgement is
 	// accepted, and Unplaced; whether the place is the right one, the log tells.
 	Lost bool
 	Now  time.Time     // when the acknowledgement came

@@ -42,8 +42,8 @@ type Acknowledgement struct {
 	IssuedAt   envelope.Time     `json:"issued_at"`
 	EntryIndex uint64            `json:"entry_index"`
 	Linked     bool              `json:"linked"` // proven consistent with the log as it was seen before
-	// Unplaced is set if the store had been lost or put back to an older copy, and did
-	// not know the place at which the indexer stopped.
+	// Unplaced is set if the store did not know the place at which the indexer stopped:
+	// it had been lost or put back to an older copy, or the series was being begun anew.
 	Unplaced bool `json:"unplaced,omitzero"`
 
 	JournalEpoch uint64        `json:"journal_epoch"`

@@ -193,7 +193,7 @@ func TestAFolderThatIsNotThereDeletesNothing(t *testing.T) {
 func TestAFileThatWasJustWrittenIsListedAsNoPage(t *testing.T) {
 	c := newScanCase(t)
 	ok(t, os.WriteFile(filepath.Join(c.dir, "a.html"), []byte("<p>\xff\xfe\xff"), 0o644))
-	for i, at := range []time.Duration{0, 0, time.Hour, 2 * time.Hour} {
+	for i, at := range []time.Duration{-time.Hour, -time.Hour, time.Hour, 2 * time.Hour} {
 		r := c.scanAt(at)
 		if len(r.Skipped) != 1 || r.Skipped[0].Unread != (i == 3) {
 			t.Errorf("scan %d: %+v", i, r)

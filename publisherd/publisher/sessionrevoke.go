@@ -287,7 +287,8 @@ func (p *Publisher) expectedAck(v *Revocation, rel *Relationship, who *identity.
 
 // standings are where a series may have stood when it was revoked: at the last
 // receipt, after what awaits one, or where an earlier acknowledgement found it. lost is
-// set while it may be at a place that a lost or older store does not know.
+// set while it may be at a place that is not known here: the store was lost or is older, or
+// the series is being begun anew and the indexer may stand where it stood before.
 func (p *Publisher) standings(rel *Relationship) (all []evaluate.Standing, lost bool, err error) {
 	a := agreement{p.store, rel}
 	c, err := a.cursor(p.store)

@@ -81,7 +81,7 @@ type AcknowledgedStatus struct {
 	IssuedAt envelope.Time     `json:"issued_at"`
 	Entry    uint64            `json:"entry"` // log index
 	Linked   bool              `json:"linked"`
-	Unplaced bool              `json:"unplaced,omitzero"` // at a place that an older copy of the store did not know
+	Unplaced bool              `json:"unplaced,omitzero"` // see Acknowledgement.Unplaced
 }
 
 // Status is how a revocation stands.
