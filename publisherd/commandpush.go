@@ -72,7 +72,7 @@ func stepOf(p publisher.Progress) cli.Step {
 	if p.Indexers > 1 {
 		what += fmt.Sprintf(" to %d indexers", p.Indexers)
 	}
-	return cli.Step{What: what, Done: p.Done, Total: p.Total, Octets: p.Octets}
+	return cli.Step{What: what, Done: p.Done, Total: p.Total, Octets: p.Octets, Waiting: p.Waiting}
 }
 
 func (a *app) printResult(w io.Writer, r publisher.Result) error {

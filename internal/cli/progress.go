@@ -19,11 +19,13 @@ const (
 )
 
 // A Step is how far a long command has come. Total is 0 if nobody knows it, and
-// Octets what has been read or, of a push, written to the connection.
+// Octets what has been read or, of a push, written to the connection. Waiting says
+// that all that can be done is, and that the other side has not answered yet.
 type Step struct {
 	What        string
 	Done, Total int64
 	Octets      int64
+	Waiting     bool
 }
 
 // A Progress shows steps: on a terminal as one line that is drawn over, elsewhere
@@ -142,16 +144,21 @@ func (p *Progress) text(s Step, took time.Duration) string {
 	} else {
 		fmt.Fprintf(&b, " %d pages", s.Done)
 	}
-	seconds := took.Seconds()
-	fmt.Fprintf(&b, ", %s", Octets(s.Octets))
-	if seconds <= 0 {
-		return b.String()
+	seconds, rate := took.Seconds(), 0.0
+	if seconds > 0 {
+		rate = float64(s.Done-p.first.Done) / seconds
 	}
-	rate := float64(s.Done-p.first.Done) / seconds
-	fmt.Fprintf(&b, ", %.0f pages/s, %s/s", rate, Octets(int64(float64(s.Octets-p.first.Octets)/seconds)))
-	if s.Total > s.Done && rate > 0 {
+	// What is left stands before the rates, which do not fit on a narrow terminal.
+	switch {
+	case s.Waiting && s.Total > s.Done:
+		b.WriteString(", waiting for the answer")
+	case s.Total > s.Done && rate > 0:
 		left := time.Duration(float64(s.Total-s.Done) / rate * float64(time.Second))
 		fmt.Fprintf(&b, ", %s left", left.Round(time.Second))
+	}
+	fmt.Fprintf(&b, ", %s", Octets(s.Octets))
+	if seconds > 0 {
+		fmt.Fprintf(&b, ", %.0f pages/s, %s/s", rate, Octets(int64(float64(s.Octets-p.first.Octets)/seconds)))
 	}
 	return b.String()
 }

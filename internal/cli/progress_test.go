@@ -14,7 +14,7 @@ func TestProgressIsALineNowAndThenOrABar(t *testing.T) {
 		wants    []string
 		lines    int // ends of lines
 	}{
-		{"elsewhere", false, []string{"push site 100 of 400 pages, 1000 B, 10 pages/s, 100 B/s, 30s left\n"}, 3},
+		{"elsewhere", false, []string{"push site 100 of 400 pages, 30s left, 1000 B, 10 pages/s, 100 B/s\n"}, 3},
 		{"on a terminal", true, []string{"\rpush site [####............] 100 of 400 pages", "30s left", "\r" + strings.Repeat(" ", 30)}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestABarFitsItsTerminal(t *testing.T) {
 				t.Errorf("%d columns are drawn on %d: %q", n, columns, line)
 			}
 		}
-		if last := drawn[len(drawn)-1]; last == "" || columns == 200 && !strings.HasSuffix(last, "left") {
+		if last := drawn[len(drawn)-1]; last == "" || columns == 200 && !strings.HasSuffix(last, "B/s") {
 			t.Errorf("on %d columns: %q", columns, last)
 		}
 	}
@@ -68,6 +68,28 @@ func TestAShortCommandShowsNoProgress(t *testing.T) {
 	}
 	if p.Clear(); out.Len() > 0 {
 		t.Errorf("%q", out.String())
+	}
+}
+
+// TestATerminalOf80ColumnsShowsTheTimeLeft, whatever else has no room.
+func TestATerminalOf80ColumnsShowsTheTimeLeft(t *testing.T) {
+	p := &Progress{terminal: true}
+	text := p.text(Step{What: "push documentation", Done: 223456, Total: 1234567, Octets: 199_000_000}, 1000*time.Second)
+	if len(text) <= 80 || !strings.Contains(text[:79], " left") {
+		t.Errorf("%q", text)
+	}
+}
+
+// TestABarSaysThatItWaits in place of a time left, of which nobody knows anything then.
+func TestABarSaysThatItWaits(t *testing.T) {
+	p := &Progress{terminal: true}
+	s := Step{What: "push site", Done: 99, Total: 100, Octets: 1000, Waiting: true}
+	if got, want := p.text(s, time.Second), "push site [###############.] 99 of 100 pages, waiting for the answer, 1000 B, 99 pages/s, 1000 B/s"; got != want {
+		t.Errorf("%q", got)
+	}
+	s.Done = 100 // as of a push of which nothing is left
+	if got := p.text(s, time.Second); strings.Contains(got, "waiting") {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -9,8 +9,10 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	grpcbackoff "google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
@@ -137,13 +139,39 @@ type counter struct {
 
 	allIn, allOut atomic.Uint64
 
-	spoken atomic.Bool // something was sent since the last trip
+	spoken atomic.Bool                     // something was sent since the last trip
+	raw    atomic.Pointer[syscall.RawConn] // of the connection that was opened last
 }
 
 func (n *counter) heard() {
 	if n.spoken.Swap(false) {
 		n.trips.Add(1)
 	}
+}
+
+// left is how many octets have left this machine's queue: all that were sent, but
+// what the other end's has not acknowledged, where the system can say that. On a
+// slow line the queue holds minutes.
+func (n *counter) left() int64 {
+	queued := 0
+	if raw := n.raw.Load(); raw != nil {
+		(*raw).Control(func(fd uintptr) {
+			if q, err := unix.IoctlGetInt(int(fd), unix.TIOCOUTQ); err == nil {
+				queued = q
+			}
+		})
+	}
+	return max(0, n.out.Load()-int64(queued))
+}
+
+// counted is a connection whose octets n counts.
+func (n *counter) counted(c net.Conn) net.Conn {
+	if sc, ok := c.(syscall.Conn); ok {
+		if raw, err := sc.SyscallConn(); err == nil {
+			n.raw.Store(&raw)
+		}
+	}
+	return countedConn{c, n}
 }
 
 type countedConn struct {
@@ -264,7 +292,7 @@ func (p *Publisher) connect(who *identity.Peer, wire *counter) (*grpc.ClientConn
 // dialing opens connections whose octets wire counts, those to a proxy included.
 // gRPC reports a proxy's refusal only as text, so hs keeps it.
 func (p *Publisher) dialing(wire *counter, hs *handshake) func(context.Context, string) (net.Conn, error) {
-	d := link.Dialer{Proxy: p.proxy, Authorization: p.proxyCredential, Wrap: func(c net.Conn) net.Conn { return countedConn{c, wire} }}
+	d := link.Dialer{Proxy: p.proxy, Authorization: p.proxyCredential, Wrap: wire.counted}
 	return func(ctx context.Context, address string) (net.Conn, error) {
 		conn, err := d.Dial(ctx, address)
 		if errors.Is(err, link.ErrProxy) {

@@ -124,10 +124,8 @@ func (s *session) deliver(ctx context.Context, a agreement, c cursor, d *drafter
 	drafts := make(chan *draft)
 	group, ctx := errgroup.WithContext(ctx)
 	from, begins, spent := c.Seen, c.Acked, false
-	told := func(done uint64) {
-		tell(ctx, Progress{Indexer: a.rel.Indexer, Collection: a.rel.Collection, Done: int64(done) - int64(from), Total: int64(d.target) - int64(from), Octets: s.wire.out.Load()})
-	}
-	told(from)
+	told := &pushTeller{a: a, wire: s.wire, from: from, done: from, target: max(from, d.target)}
+	defer told.watch(ctx)()
 	group.Go(func() error { return d.run(ctx, from, begins, drafts) })
 	group.Go(func() error {
 		for dr := range drafts {
@@ -140,11 +138,12 @@ func (s *session) deliver(ctx context.Context, a agreement, c cursor, d *drafter
 					continue
 				}
 			}
+			told.begin(dr)
 			var err error
 			if c, err = s.isolate(ctx, a, c, d, dr, report); err != nil {
 				return err
 			}
-			told(max(from, min(dr.through, d.target)))
+			told.end(ctx, dr.through)
 			if dr.alone != nil {
 				d.giveBack()
 			}
