@@ -32,8 +32,8 @@ func newRefused(a *app) *cobra.Command {
 		Short: "List the pages that are not delivered, with the reason and since when",
 		Long: "refused lists the pages that an indexer refused, or that are beyond what it takes, and the files\n" +
 			"that can be no page, such as one of more than 100 MiB. Each stays in the list until the page is\n" +
-			"delivered, in another revision, or is gone. Without --all the\n" +
-			"first 100 are shown; --json prints all, one a line.",
+			"delivered, in another revision, or is gone. Without --all the first 100 are shown; --json prints\n" +
+			"all, one a line.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			most := math.MaxInt

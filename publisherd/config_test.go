@@ -62,7 +62,7 @@ func TestTheConfigurationThatIsWrittenShowsTheDefaults(t *testing.T) {
 	if err != nil || loud != silent {
 		t.Errorf("%+v, %v; want %+v", loud, err, silent)
 	}
-	if silent.Rescan != 5*time.Minute || silent.Admin != "off" || silent.level != slog.LevelWarn {
+	if silent.Rescan != 5*time.Minute || silent.Admin != "off" || silent.level != slog.LevelInfo {
 		t.Errorf("%+v", silent)
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 
@@ -57,7 +58,11 @@ func (a *app) open() (*publisher.Publisher, error) {
 	if w == nil {
 		w = os.Stderr
 	}
-	return publisher.Open(c.publisher(a.dir, cli.NewLogger(w, c.level)))
+	level := c.level
+	if level == slog.LevelInfo {
+		level = slog.LevelWarn // what goes well, the command prints
+	}
+	return publisher.Open(c.publisher(a.dir, cli.NewLogger(w, level)))
 }
 
 // exitCode is where errors meet exit codes.

@@ -34,5 +34,6 @@ func settings() cli.Settings {
 			Doc: "Holds \"Basic USER:PASSWORD\" or \"Bearer TOKEN\" for the proxy."},
 	}
 	all = append(append(all, cli.CertificateSettings()...), cli.TraceSettings()...)
-	return append(all, cli.Setting{Key: "log_level", Default: "warn", Values: "debug, info, warn or error", Live: true, Doc: "What is logged."})
+	return append(all, cli.Setting{Key: "log_level", Default: "info", Values: "debug, info, warn or error", Live: true,
+		Doc: "What is logged. Commands other than \"run\" leave info out, which tells of what goes well."})
 }
