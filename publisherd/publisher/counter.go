@@ -28,7 +28,7 @@ func (n *counter) heard() {
 }
 
 // left is how many octets have left this machine's queue: all that were sent, but
-// what the other end's has not acknowledged, where the system can say that. On a
+// what the other end has not acknowledged, where the system can say that. On a
 // slow line the queue holds minutes.
 func (n *counter) left() int64 {
 	queued := 0
