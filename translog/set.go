@@ -56,15 +56,7 @@ func (k LeafKey) StateCommitment(journalEpoch, through uint64, root envelope.Has
 // Salts gives the two salts of one revision of one page: su blinds its URL, sc
 // its content. Disclosing them opens this one leaf and no other.
 func (k LeafKey) Salts(journalEpoch, revision uint64, urlHash [32]byte) (su, sc [32]byte) {
-	var m [1 + 8 + 8 + sha256.Size]byte
-	binary.BigEndian.PutUint64(m[1:], journalEpoch)
-	binary.BigEndian.PutUint64(m[9:], revision)
-	copy(m[17:], urlHash[:])
-	m[0] = 'u'
-	su = k.mac("uzpif-oi/leaf-salt/v1", m[:])
-	m[0] = 'c'
-	sc = k.mac("uzpif-oi/leaf-salt/v1", m[:])
-	return su, sc
+	return k.Maker().Salts(journalEpoch, revision, urlHash)
 }
 
 // mac is HMAC-SHA-256(k, tag 00 message).
@@ -111,18 +103,14 @@ func ContentPart(sc, digest [32]byte) [32]byte {
 // Leaf makes the leaf of one revision of the page at url. A tombstone has no
 // content, and digest is not looked at.
 func (k LeafKey) Leaf(op Op, journalEpoch, revision uint64, url string, digest [32]byte) Leaf {
-	su, sc := k.Salts(journalEpoch, revision, sha256.Sum256([]byte(url)))
-	l := Leaf{Op: op, Revision: revision, Object: ObjectPart(su, url)}
-	if op != OpTombstone {
-		l.Content = ContentPart(sc, digest)
-	}
-	return l
+	return k.Maker().Leaf(op, journalEpoch, revision, url, digest)
 }
 
 // Bytes are the LeafSize octets that are hashed: op, revision (big-endian),
 // object part, content part.
-func (l Leaf) Bytes() []byte {
-	b := make([]byte, 0, LeafSize)
+func (l Leaf) Bytes() []byte { return l.append(make([]byte, 0, LeafSize)) }
+
+func (l Leaf) append(b []byte) []byte {
 	b = append(b, byte(l.Op))
 	b = binary.BigEndian.AppendUint64(b, l.Revision)
 	b = append(b, l.Object[:]...)

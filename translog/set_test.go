@@ -317,6 +317,45 @@ func BenchmarkSetOf1000(b *testing.B) {
 	}
 }
 
+// TestAMakerMakesTheSameLeaves as the key alone, one after the other.
+func TestAMakerMakesTheSameLeaves(t *testing.T) {
+	k := setKey()
+	m := k.Maker()
+	rapid.Check(t, func(t *rapid.T) {
+		op := rapid.SampledFrom([]Op{OpPut, OpTombstone}).Draw(t, "op")
+		epoch, revision := rapid.Uint64().Draw(t, "epoch"), rapid.Uint64().Draw(t, "revision")
+		url, digest := rapid.String().Draw(t, "url"), sha256.Sum256(rapid.SliceOf(rapid.Byte()).Draw(t, "payload"))
+		var in [17 + sha256.Size]byte
+		binary.BigEndian.PutUint64(in[1:], epoch)
+		binary.BigEndian.PutUint64(in[9:], revision)
+		urlHash := sha256.Sum256([]byte(url))
+		copy(in[17:], urlHash[:])
+		in[0] = 'u'
+		want := Leaf{Op: op, Revision: revision, Object: ObjectPart(k.mac("uzpif-oi/leaf-salt/v1", in[:]), url)}
+		in[0] = 'c'
+		if op == OpPut {
+			want.Content = ContentPart(k.mac("uzpif-oi/leaf-salt/v1", in[:]), digest)
+		}
+		if got := m.Leaf(op, epoch, revision, url, digest); got != want {
+			t.Errorf("leaf %+v, want %+v", got, want)
+		}
+		if got := k.Leaf(op, epoch, revision, url, digest); got != want {
+			t.Errorf("leaf by the key %+v, want %+v", got, want)
+		}
+		if got := m.Hash(op, epoch, revision, url, digest); got != want.Hash() {
+			t.Errorf("hash %x, want %x", got, want.Hash())
+		}
+	})
+}
+
+func BenchmarkLeafMaker(b *testing.B) {
+	m := setKey().Maker()
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Hash(OpPut, 7, 42, "https://example.com/docs/a", [32]byte{1})
+	}
+}
+
 func BenchmarkLeaf(b *testing.B) {
 	k := setKey()
 	b.ReportAllocs()

@@ -156,12 +156,12 @@ func (c *pageChecker) take(index uint64, e *translog.Entry) {
 		return
 	}
 	c.Sets++
-	leaves := make([][32]byte, len(pages))
+	leaves, maker := make([][32]byte, len(pages)), c.d.key.Maker()
 	for i, p := range pages {
 		if leaves[i] = p.Leaf; !p.Leaf.IsZero() {
 			continue
 		}
-		leaves[i] = c.d.key.Leaf(p.Op, cmp.Or(p.JournalEpoch, e.JournalEpoch), p.Revision, p.URL, p.Digest).Hash()
+		leaves[i] = maker.Hash(p.Op, cmp.Or(p.JournalEpoch, e.JournalEpoch), p.Revision, p.URL, p.Digest)
 	}
 	if got := translog.SetOf(leaves); got != e.Objects {
 		c.Gap = true

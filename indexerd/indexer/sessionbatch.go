@@ -367,6 +367,7 @@ func (in *ingest) checkPayloads(raw []byte) error {
 	const stride = 64
 	for lo := 0; lo < len(in.items); lo += stride {
 		group.Go(func() error {
+			maker := k.Maker()
 			for i := lo; i < min(lo+stride, len(in.items)); i++ {
 				it := &in.items[i]
 				if it.op == translog.OpPut {
@@ -374,7 +375,7 @@ func (in *ingest) checkPayloads(raw []byte) error {
 					it.digest = sha256.Sum256(payload)
 					in.judge(it, payload)
 				}
-				it.leaf = k.Leaf(it.op, in.body.JournalEpoch, it.revision, it.url, it.digest).Hash()
+				it.leaf = maker.Hash(it.op, in.body.JournalEpoch, it.revision, it.url, it.digest)
 			}
 			return nil
 		})

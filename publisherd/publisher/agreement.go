@@ -66,7 +66,8 @@ type pendingBatch struct {
 	Manifest []byte
 	Items    []offered
 
-	plan *state.Plan // of Items; nil when it was sent before a restart
+	plan   *state.Plan // of Items; nil when it was sent before a restart
+	leaves [][32]byte  // of Items; nil when it was sent before a restart
 }
 
 // An agreement is the durable side of one Relationship.

@@ -48,6 +48,7 @@ func (p *Publisher) keepDeletion(v *Revocation, rel *Relationship, done *evaluat
 	b := p.store.NewBatch()
 	defer func() { b.Close() }()
 	var leaves [][32]byte
+	maker := rel.LeafKey.Maker()
 	err = agreement{p.store, rel}.acked(p.store, func(h [32]byte, row ackedPage) error { // as the set is ordered
 		held := row.Decision == translog.Include || row.Decision == translog.Update
 		if !held || !v.Signed.ReachesPage(pair.Grant, row.URL) {
@@ -60,7 +61,7 @@ func (p *Publisher) keepDeletion(v *Revocation, rel *Relationship, done *evaluat
 			b = p.store.NewBatch()
 		}
 		gone := goneRow{row.JournalEpoch, row.Revision, len(leaves)}
-		leaves = append(leaves, rel.LeafKey.Leaf(translog.OpTombstone, row.JournalEpoch, row.Revision, row.URL, [32]byte{}).Hash())
+		leaves = append(leaves, maker.Hash(translog.OpTombstone, row.JournalEpoch, row.Revision, row.URL, [32]byte{}))
 		return durable.WriteJSON(b, goneKey(rel.Series, v.ID(), h), gone)
 	})
 	if err != nil {

@@ -230,13 +230,13 @@ func (s *session) manifest(a agreement, c cursor, dr *draft) (*envelope.Object, 
 	if err != nil {
 		return nil, pendingBatch{}, fmt.Errorf("manifest of %s: %w", a.rel.Collection, err)
 	}
-	return o, pendingBatch{Manifest: o.Raw, Items: dr.items, plan: plan}, nil
+	return o, pendingBatch{Manifest: o.Raw, Items: dr.items, plan: plan, leaves: leaves}, nil
 }
 
 func leavesOf(k translog.LeafKey, journalEpoch uint64, items []offered) [][32]byte {
-	leaves := make([][32]byte, len(items))
+	leaves, maker := make([][32]byte, len(items)), k.Maker()
 	for i, it := range items {
-		leaves[i] = k.Leaf(it.Op, journalEpoch, it.Revision, it.URL, [32]byte(it.Digest)).Hash()
+		leaves[i] = maker.Hash(it.Op, journalEpoch, it.Revision, it.URL, [32]byte(it.Digest))
 	}
 	return leaves
 }
@@ -359,7 +359,7 @@ func (s *session) take(a agreement, manifest *envelope.Object, p pendingBatch, a
 	if err := manifest.DecodeBody(&m); err != nil {
 		return cursor{}, err
 	}
-	decided, err := s.decisions(a, m, p.Items, answer.Committed)
+	decided, err := s.decisions(a, m, p, answer.Committed)
 	if err != nil {
 		return cursor{}, err
 	}
@@ -390,11 +390,14 @@ func (s *session) take(a agreement, manifest *envelope.Object, p pendingBatch, a
 }
 
 // decisions pairs each offered item with what the indexer decided.
-func (s *session) decisions(a agreement, m translog.Manifest, items []offered, c *oiv1.Committed) ([]decided, error) {
+func (s *session) decisions(a agreement, m translog.Manifest, p pendingBatch, c *oiv1.Committed) ([]decided, error) {
+	items, leaves := p.Items, p.leaves
 	if len(c.Decisions) != len(items) {
 		return nil, s.violation("%d decisions on %d items", len(c.Decisions), len(items))
 	}
-	leaves := leavesOf(a.rel.LeafKey, m.JournalEpoch, items)
+	if leaves == nil {
+		leaves = leavesOf(a.rel.LeafKey, m.JournalEpoch, items)
+	}
 	all := make([]decided, len(items))
 	for i, b := range c.Decisions {
 		d, ok := decisionOf(oiv1.Decision(b))
