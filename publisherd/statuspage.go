@@ -89,6 +89,9 @@ func (d *daemon) agreementsSection(f *figures, now time.Time) monitor.Section {
 		if o := f.outboxes[x.Series]; o.stuck > time.Minute {
 			a.Facts = append(a.Facts, monitor.Fact{Name: "Unmoved for", Value: monitor.Ago(o.stuck)})
 		}
+		if !x.LimitedUntil.IsZero() {
+			a.Facts = append(a.Facts, monitor.Fact{Name: "Limit", Value: "what the grant allows is used up; the rest goes from " + monitor.Moment(x.LimitedUntil.Time) + " on"})
+		}
 		if x.Held != nil {
 			a.Facts = append(a.Facts, monitor.Fact{Name: "Over quota", Value: "since " + monitor.Moment(x.Held.Since.Time) + ": " + x.Held.Detail})
 		}
