@@ -16,11 +16,15 @@ const MaxInstruction = 64 << 10
 // maxContradictions is how many of one text are told.
 const maxContradictions = 100
 
+// maxLink is how many octets of a link are looked at.
+const maxLink = 1000
+
 var (
 	// A line that states something: a name, a colon and a value, also in a list.
 	saidLine = regexp.MustCompile("^[ \t>*`-]*([A-Za-z-]+)[*`]*:[*`]*[ \t]*(.*?)[ \t\r`]*$")
-	// Where a link of Markdown leads.
-	linkTarget = regexp.MustCompile(`\]\(<?([^)\s>]{1,1000})`)
+	// Where a link of Markdown leads. Its length is bounded where it is used: a bound here
+	// is a thousand states, which every start of a program paid for.
+	linkTarget = regexp.MustCompile(`\]\(<?([^)\s>]+)`)
 	answers    = map[string]content.Answer{
 		"true": content.Yes, "yes": content.Yes, "allow": content.Yes, "allowed": content.Yes, "with-attribution": content.Yes,
 		"false": content.No, "no": content.No, "deny": content.No, "denied": content.No,
@@ -49,7 +53,7 @@ func (a *Agents) Contradictions(name, text string) (all []string) {
 			}
 		}
 		for _, link := range linkTarget.FindAllStringSubmatch(line, -1) {
-			t, err := ResolveHref(name, link[1], Options{})
+			t, err := ResolveHref(name, link[1][:min(len(link[1]), maxLink)], Options{})
 			if err == nil && t.URL == "" && a.Ignores(t.Path) {
 				tell(number, "it leads to %.200q, which agents.ignore asks to pass over", t.Path)
 			}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/uzpif-oi/uzpif-oi/content"
 )
 
@@ -82,7 +84,7 @@ func (w *walk) folder(ctx context.Context, location string) error {
 // names lists a folder's pages, and its folders with a slash at their end: in
 // this order all that is below them is in byte order.
 func (w *walk) names(ctx context.Context, location string) ([]string, error) {
-	dir, err := w.root.Open(location)
+	dir, err := openFolder(w.root, location)
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +110,30 @@ func (w *walk) names(ctx context.Context, location string) ([]string, error) {
 	}
 	slices.Sort(names)
 	return names, nil
+}
+
+// openFolder opens a folder to be listed. Of a file that an os.Root opened, ReadDir asks
+// the system about each entry, one after the other; of one with the same descriptor, not
+// where the folder says what is a file. The stamps are asked for side by side later.
+func openFolder(root *os.Root, location string) (*os.File, error) {
+	opened, err := root.Open(location)
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close()
+	raw, err := opened.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var fd int
+	var failed error
+	if err := raw.Control(func(own uintptr) { fd, failed = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
+		return nil, err
+	}
+	if failed != nil {
+		return nil, &os.PathError{Op: "dup", Path: location, Err: failed}
+	}
+	return os.NewFile(uintptr(fd), opened.Name()), nil
 }
 
 // checkUnique names two files of a folder that share a URL: only where an ending

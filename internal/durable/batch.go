@@ -22,8 +22,12 @@ type Batch struct {
 }
 
 // NewBatch begins a batch.
-func (s *Store) NewBatch() *Batch {
-	b := s.db.NewIndexedBatch()
+func (s *Store) NewBatch() *Batch { return s.NewBatchOf(0) }
+
+// NewBatchOf begins a batch of which it is known that it comes to about so many octets:
+// it does not grow into them by doubling.
+func (s *Store) NewBatchOf(octets int) *Batch {
+	b := s.db.NewIndexedBatchWithSize(octets)
 	return &Batch{source: source{s, b}, b: b}
 }
 

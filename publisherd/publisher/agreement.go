@@ -184,7 +184,7 @@ type storedAnswer struct {
 // A reconciliation ends with the batch that reaches the revision reach.
 func (a agreement) accept(ans storedAnswer, m translog.Manifest, p pendingBatch, decided []decided, note []byte, reach uint64, k kept) (cursor, error) {
 	items := p.Items
-	b := a.store.NewBatch()
+	b := a.store.NewBatchOf(len(items)*acceptedOctets + octetsOf(k.bodies)/2)
 	defer b.Close()
 	c, err := a.cursor(b)
 	if err != nil {
@@ -229,6 +229,10 @@ func (a agreement) accept(ans storedAnswer, m translog.Manifest, p pendingBatch,
 	}
 	return c, nil
 }
+
+// acceptedOctets is about what one page takes in the commit of a receipt, with its part
+// of the state, and without its base, which shrinks to the half or less.
+const acceptedOctets = 760
 
 // decided is the indexer's decision on one item.
 type decided struct {

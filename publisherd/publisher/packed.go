@@ -134,8 +134,8 @@ func (a agreement) acked(r durable.Reader, yield func(h [32]byte, p ackedPage) e
 	return nil
 }
 
-// maxPending bounds the list of a pending batch once it is unpacked, in octets: that
-// of batchItems pages with the longest URLs has less.
+// maxPending bounds the list of a pending batch once it is unpacked, in octets: its
+// URLs count into batchBytes, so it has less.
 const maxPending = 64 << 20
 
 // pack is the row of a pending batch: its manifest, the number of its items, and, if

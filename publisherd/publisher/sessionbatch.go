@@ -20,8 +20,14 @@ import (
 // MiB; the indexer's own limits come on top.
 const (
 	batchBytes = 4 << 20
-	batchItems = 4000
+	leastItems = 4000
+	mostItems  = 16000
 )
+
+// itemsFor is how many items a batch has at the most, where the collection has so many
+// pages. Each batch touches most blocks of the state, so the larger that is, the more
+// small pages share one.
+func itemsFor(pages uint64) int { return int(min(max(pages/64, leastItems), mostItems)) }
 
 // maxWindow is the largest zstd window that the other side accepts.
 const maxWindow = 8 << 20
@@ -58,6 +64,7 @@ type drafter struct {
 	cache   *payloads
 	limits  *oiv1.Limits
 	target  uint64 // the journal's head when the push began
+	most    int    // items of a draft
 	report  *Result
 	pace    pacer
 	resend  map[[32]byte]bool // pages that are offered whatever is known of them
@@ -155,7 +162,7 @@ func (d *drafter) next(ctx context.Context, from, begins uint64) (*draft, error)
 }
 
 func (d *drafter) maxBytes() int { return min(batchBytes, int(d.limits.BatchBytes)) }
-func (d *drafter) maxItems() int { return min(batchItems, int(d.limits.BatchItems)) }
+func (d *drafter) maxItems() int { return min(d.most, int(d.limits.BatchItems)) }
 
 // maxShared is the largest payload that may share a batch; maxPage that of any
 // page.

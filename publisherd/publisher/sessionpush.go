@@ -78,7 +78,7 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 		return a.noteRoom(nil, s.p.now()) // nothing changed costs nothing
 	}
 	s.reach = h.Revision
-	d, err := s.newDrafter(a, col, h.Revision)
+	d, err := s.newDrafter(a, col, h.Revision, h.Pages)
 	if err != nil {
 		return err
 	}
@@ -100,8 +100,8 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 	return s.deliver(ctx, a, c, d, report)
 }
 
-// newDrafter makes a drafter of what the journal has up to target.
-func (s *session) newDrafter(a agreement, col *collection, target uint64) (*drafter, error) {
+// newDrafter makes a drafter of what the journal, with so many pages, has up to target.
+func (s *session) newDrafter(a agreement, col *collection, target uint64, pages uint64) (*drafter, error) {
 	members, err := a.rel.openMembers(s.p.dir)
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (s *session) newDrafter(a agreement, col *collection, target uint64) (*draf
 	}
 	return &drafter{
 		p: s.p, journal: col.journal, agreed: a, members: members, source: col.source, cache: col.cache,
-		limits: s.welcome.Limits, target: target, report: new(Result), one: make(chan struct{}, 1),
+		limits: s.welcome.Limits, target: target, most: itemsFor(pages), report: new(Result), one: make(chan struct{}, 1),
 		pace: pacer{limits: a.limits(), used: paced.Used}, patches: s.patches(),
 	}, nil
 }

@@ -152,7 +152,7 @@ func (s *session) serve(ctx context.Context, a agreement, col *collection, q *oi
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.newDrafter(a, col, c.Acked)
+	d, err := s.newDrafter(a, col, c.Acked, 0)
 	if err != nil {
 		return nil, err
 	}
