@@ -36,6 +36,8 @@ const (
 	mostTrips     = 20
 	mostMemory    = 256 << 20
 	mostGrowth    = 1.25 // of memory, from the least number of pages to the most
+	mostDearer    = 1.3  // a page of the most, of a page of the least
+	mostRestart   = 2    // seconds
 )
 
 func (r *report) judge() {
@@ -57,6 +59,7 @@ func (r *report) judge() {
 		p, i := s.memory()
 		add(n+"memory of publisherd, MiB", mostMemory>>20, p/(1<<20))
 		add(n+"memory of indexerd, MiB", mostMemory>>20, i/(1<<20))
+		add(n+"an indexer is ready again, seconds", mostRestart, s.Restart)
 	}
 	if n := len(r.Small); n > 1 {
 		p0, i0 := r.Small[0].memory()
@@ -64,6 +67,9 @@ func (r *report) judge() {
 		span := fmt.Sprintf("%d small pages, of %d: ", r.Small[n-1].Pages, r.Small[0].Pages)
 		add(span+"memory of publisherd", mostGrowth, p1/p0)
 		add(span+"memory of indexerd", mostGrowth, i1/i0)
+		first, last := r.Small[0], r.Small[n-1]
+		add(span+"seconds of a page", mostDearer, last.page(last.First.Seconds)/first.page(first.First.Seconds))
+		add(span+"seconds of the processors of a page", mostDearer, last.page(last.First.CPU)/first.page(first.First.CPU))
 	}
 }
 
@@ -74,6 +80,9 @@ func (s *small) memory() (publisher, indexer float64) {
 	}
 	return publisher, indexer
 }
+
+// page is the part of one page in what was measured of all.
+func (s *small) page(all float64) float64 { return all / float64(s.Pages) }
 
 func (s *small) phases() []fleet.Phase { return []fleet.Phase{s.First, s.Unchanged, s.Lost} }
 
@@ -105,7 +114,8 @@ func (r *report) text() string {
 	w.Flush() // a strings.Builder takes everything
 	b.WriteString("\n")
 	for _, s := range r.Small {
-		fmt.Fprintf(&b, "indexerd with %d pages is ready %.1f s after it was started.\n", s.Pages, s.Restart)
+		fmt.Fprintf(&b, "Of %d pages each took %.0f µs, and %.0f µs of the processors, of all programs together.\n", s.Pages, s.page(s.First.Seconds)*1e6, s.page(s.First.CPU)*1e6)
+		fmt.Fprintf(&b, "Of the disk it takes %.0f octets at the publisher and %.0f at an indexer.\n", s.page(float64(s.Disk.Publisher)), s.page(float64(s.Disk.Indexer)))
 	}
 	for _, v := range r.Aims {
 		outcome := "met"

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/bench/fleet"
@@ -25,8 +27,52 @@ type small struct {
 	Unchanged fleet.Phase `json:"unchanged"`
 	Lost      fleet.Phase `json:"lost"`    // the publisher's store, and ten pages are others
 	Restart   float64     `json:"restart"` // seconds until an indexer is ready
+	Disk      disk        `json:"disk"`    // behind the first push
 
 	Rsync fleet.Copied `json:"rsync"` // of the same folder, unchanged, to one copy
+}
+
+// A disk is what stores take on it, in octets, behind a push to three indexers.
+type disk struct {
+	Publisher int64 `json:"publisher"`
+	Indexer   int64 `json:"indexer"` // the largest
+}
+
+// measureDisk asks what the stores of p and of all indexers take.
+func measureDisk(p *fleet.Publisher, indexers []*fleet.Indexer) (d disk, err error) {
+	if d.Publisher, err = allocated(filepath.Join(p.Dir, "store")); err != nil {
+		return d, err
+	}
+	for _, x := range indexers {
+		n, err := allocated(filepath.Join(x.Dir, "store"))
+		if err != nil {
+			return d, err
+		}
+		d.Indexer = max(d.Indexer, n)
+	}
+	return d, nil
+}
+
+// allocated is how many octets of the disk the files below dir take. One that goes
+// while it is looked at takes none.
+func allocated(dir string) (octets int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			octets += info.Sys().(*syscall.Stat_t).Blocks * 512
+		}
+		return err
+	})
+	return octets, err
 }
 
 func measureSmall(ctx context.Context, dir string, pages int, o options, progress func(string, ...any)) (_ *small, err error) {
@@ -52,7 +98,13 @@ func measureSmall(ctx context.Context, dir string, pages int, o options, progres
 		}
 		return err
 	}
-	if err := errors.Join(push(&s.First, "first"), push(&s.Unchanged, "unchanged")); err != nil {
+	if err := push(&s.First, "first"); err != nil {
+		return nil, err
+	}
+	if s.Disk, err = measureDisk(p, f.Indexers); err != nil {
+		return nil, err
+	}
+	if err := push(&s.Unchanged, "unchanged"); err != nil {
 		return nil, err
 	}
 	if s.Rsync, err = copyUnchanged(ctx, dir, site); err != nil {
