@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
+	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
@@ -79,4 +80,18 @@ func FuzzPackedRows(f *testing.F) {
 			t.Errorf("%v, %v", p, err)
 		}
 	})
+}
+
+// TestALargeCollectionHasLargerBatches up to what an indexer takes, so that the state of
+// a million pages is not gone through for every 4,000 of them.
+func TestALargeCollectionHasLargerBatches(t *testing.T) {
+	for pages, want := range map[uint64]int{0: 4000, 1: 4000, 256_000: 4000, 256_064: 4001, 1_000_000: 15_625, 1_024_000: 16_000, 1 << 63: 16_000} {
+		if n := itemsFor(pages); n != want {
+			t.Errorf("%d pages: %d items, want %d", pages, n, want)
+		}
+	}
+	d := &drafter{most: itemsFor(1_000_000), limits: &oiv1.Limits{BatchItems: 1000}}
+	if n := d.maxItems(); n != 1000 {
+		t.Errorf("%d items for an indexer that takes 1000", n)
+	}
 }
