@@ -57,7 +57,7 @@ type ingest struct {
 
 	rec      *seriesRecord
 	left     leftBehind
-	plan     *state.Plan
+	plan     *state.Plan // see planAhead
 	sets     []decisionSet
 	answered *answeredBatch
 	receipt  envelope.Hash // of a batch that was committed now
@@ -96,8 +96,7 @@ func (in *ingest) Prepare(tx *translog.Tx) error {
 	if err := in.fits(tx); err != nil {
 		return err
 	}
-	var err error
-	if in.plan, err = stateTree(in.rec.SID).Plan(b, in.changes()); err != nil {
+	if err := in.makePlan(b); err != nil {
 		return err
 	}
 	if in.plan.Root() != in.body.StateAfter {
@@ -110,6 +109,42 @@ func (in *ingest) Prepare(tx *translog.Tx) error {
 		return err
 	}
 	return in.appendEntries(tx)
+}
+
+// planAhead works out the state behind the batch before its turn comes: that is the half
+// of what it costs, and nobody else can commit meanwhile what the writer is at. If it
+// fails, Prepare says why.
+func (in *ingest) planAhead() {
+	rows, err := in.s.x.store.Snapshot()
+	if err != nil {
+		return
+	}
+	defer rows.Close()
+	tree := stateTree(in.held.rec.SID)
+	if root, _, err := tree.Root(rows); err != nil || root != in.body.StateBefore {
+		return // it is going to be refused, unless what stands before it is still to come
+	}
+	if plan, err := tree.Plan(rows, in.changes()); err == nil {
+		in.plan = plan
+	}
+}
+
+// makePlan is the plan that was made ahead, if the state is still as it was then, or
+// another.
+func (in *ingest) makePlan(b *durable.Batch) error {
+	tree := stateTree(in.rec.SID)
+	if in.plan != nil {
+		root, _, err := tree.Root(b)
+		if err != nil {
+			return err
+		}
+		if root == in.plan.Before() {
+			return nil
+		}
+	}
+	var err error
+	in.plan, err = tree.Plan(b, in.changes())
+	return err
 }
 
 // recheck looks at session, grant, batch identity and cursor.

@@ -3,6 +3,7 @@ package indexer
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/uzpif-oi/uzpif-oi/content/state"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
@@ -342,4 +344,41 @@ func TestABatchWithoutItemsMovesTheCursorAlone(t *testing.T) {
 		t.Errorf("epoch %d, revision %d, %d pages", rec.JournalEpoch, rec.Revision, rec.Pages)
 	}
 	c.push(s, puts("words", site+"new")...)
+}
+
+// TestAPlanMadeAheadHoldsAsLongAsTheState stands: one that another commit has overtaken is
+// made anew, on what is there then.
+func TestAPlanMadeAheadHoldsAsLongAsTheState(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s, c := r.example().held(2)
+	c.push(s, puts("words", site+"a")...)
+	rec, _, _ := r.stateOf(s)
+	in := &ingest{s: &session{x: r.x}, held: &held{rec: &rec}, rec: &rec, items: []item{
+		{op: translog.OpPut, h: sha256.Sum256([]byte("new")), digest: [32]byte{1}, format: 1},
+		{op: translog.OpTombstone, h: sha256.Sum256([]byte(site + "a"))},
+	}}
+	if in.planAhead(); in.plan != nil {
+		t.Error("a batch on another state than this was worked out")
+	}
+	in.body.StateBefore = rec.State
+	in.planAhead()
+	ahead := in.plan
+	b := r.x.store.NewBatch()
+	defer b.Close()
+	if err := in.makePlan(b); err != nil || ahead == nil || in.plan != ahead {
+		t.Errorf("on the same state the plan is another one: %v", err)
+	}
+	tree := stateTree(rec.SID)
+	other := must[*state.Plan](t)(tree.Plan(b, []state.Item{{URLHash: sha256.Sum256([]byte("other")), Digest: [32]byte{2}, Format: 1}}))
+	if err := other.Apply(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.makePlan(b); err != nil || in.plan == ahead {
+		t.Fatalf("on another state the plan is the same one: %v", err)
+	}
+	want := must[*state.Plan](t)(tree.Plan(b, in.changes()))
+	if in.plan.Root() != want.Root() || in.plan.Root() == ahead.Root() || in.plan.Count() != want.Count() {
+		t.Errorf("the root is %s of %d pages, want %s of %d", in.plan.Root(), in.plan.Count(), want.Root(), want.Count())
+	}
 }

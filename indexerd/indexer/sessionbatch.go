@@ -128,6 +128,7 @@ func (s *session) evaluated(ctx context.Context, f *oiv1.Batch, frame []byte) (i
 // committed has the log's writer commit a batch, under a span of its own.
 func (x *Indexer) committed(ctx context.Context, in *ingest) error {
 	ctx, span := x.cfg.Trace.Start(ctx, "commit")
+	in.planAhead()
 	err := x.tlog.Commit(ctx, in)
 	span.Count("entries", len(in.sets))
 	span.End(outcome(err))
