@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -114,6 +115,7 @@ type group struct {
 	began   time.Time // by the machine's clock
 	batch   *durable.Batch
 	size    uint64 // of the tree with the entries so far
+	signs   bool   // entries are to be signed
 	members []*member
 
 	mark []byte // to be written; nil if the tree has not grown
@@ -184,28 +186,38 @@ func (g *group) collect(first *request) error {
 			return nil
 		}
 		var waits bool
-		if r, waits = l.comes(); !waits {
+		if r, waits = l.comes(g.signs); !waits {
 			return nil
 		}
 	}
 }
 
-// comes takes what waits. While the group before is being synced, this one has to
-// wait for it, and so stays open for what comes.
-func (l *Log) comes() (r *request, ok bool) {
+// comes takes what waits. While the group before is on its way, this one has to wait
+// for it, and so stays open for what comes. If it has entries to sign, it does until the
+// one before is in the store: its signatures are made while that one's mark is written.
+// If not, it does until those of the one before are answered, and takes them along when
+// they come again: what it costs to commit is shared by twice as many.
+func (l *Log) comes(signs bool) (r *request, ok bool) {
 	if l.syncing == nil {
 		return l.waiting()
 	}
 	if r, ok = l.waits(); ok {
 		return r, ok
 	}
+	until := l.syncing.arrived
+	if signs {
+		until = l.syncing.synced
+	}
 	select {
 	case r = <-l.urgent:
 		return l.received(r), true
 	case r = <-l.queue:
 		return l.received(r), true
-	case <-l.syncing.synced: // for synced to look at
-		return l.waits()
+	case <-until: // for synced to look at
+		if signs {
+			return l.waits()
+		}
+		return l.waiting()
 	}
 }
 
@@ -244,6 +256,7 @@ func (g *group) prepare(r *request) error {
 	case err == nil:
 		g.members = append(g.members, &member{r: r, tx: tx})
 		g.size += uint64(len(tx.entries))
+		g.signs = g.signs || slices.ContainsFunc(tx.entries, func(e pending) bool { return e.raw == nil })
 		return nil
 	case g.batch.Len() != before || len(tx.entries) > 0:
 		r.done <- err
