@@ -27,6 +27,7 @@ type options struct {
 	bin, dir   string
 	publishers int
 	pages      int // of each, at the beginning
+	fill       int // how often a page of each is written anew at first
 	length     time.Duration
 	every      time.Duration // between two looks
 }
@@ -48,11 +49,12 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f.IntVar(&o.publishers, "publishers", 4, "how many publishers, 1 to 50")
 	f.IntVar(&o.pages, "pages", 400, "pages of each site, 10 to 100000")
 	f.DurationVar(&o.length, "for", time.Hour, "how long, from 1m on")
+	f.IntVar(&o.fill, "fill", 20000, "how often a page of each site is written anew before anything is measured, so that what the stores hold in memory is full; 0 to 1000000")
 	f.DurationVar(&o.every, "every", 5*time.Second, "between two looks, from 1s on")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	if f.NArg() > 0 || o.publishers < 1 || o.publishers > 50 || o.pages < 10 || o.pages > 100_000 || o.length < time.Minute || o.every < time.Second {
+	if f.NArg() > 0 || o.publishers < 1 || o.publishers > 50 || o.pages < 10 || o.pages > 100_000 || o.fill < 0 || o.fill > 1_000_000 || o.length < time.Minute || o.every < time.Second {
 		return o, errors.New("flags alone, within the bounds that -help names")
 	}
 	o.bin, err = filepath.Abs(o.bin)
@@ -79,6 +81,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		}
 	}()
 	if err := f.build(ctx); err != nil {
+		return err
+	}
+	if err := f.fillStores(ctx); err != nil {
 		return err
 	}
 	fmt.Fprintf(stdout, "%d publishers with %d pages each, for %s, in %s\n", o.publishers, o.pages, o.length, o.dir)

@@ -84,7 +84,7 @@ func (s *small) memory() (publisher, indexer float64) {
 // page is the part of one page in what was measured of all.
 func (s *small) page(all float64) float64 { return all / float64(s.Pages) }
 
-func (s *small) phases() []fleet.Phase { return []fleet.Phase{s.First, s.Unchanged, s.Lost} }
+func (s *small) phases() []fleet.Phase { return []fleet.Phase{s.First, s.Next, s.Unchanged, s.Lost} }
 
 func (r *report) text() string {
 	var b strings.Builder
