@@ -2,10 +2,14 @@ package fleet
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/content"
 )
 
 // Pages are the HTML files below site, in their order.
@@ -17,6 +21,17 @@ func Pages(site string) (pages []string, err error) {
 		return err
 	})
 	return pages, err
+}
+
+// Rest waits until files that were written just now are no longer read again by the
+// next scan for being so new.
+func Rest(ctx context.Context) error {
+	select {
+	case <-time.After(content.Rest + time.Second):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Edit puts a sentence into n pages that are spread over the whole folder.

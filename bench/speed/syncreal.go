@@ -11,7 +11,6 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/bench/fleet"
 	"github.com/uzpif-oi/uzpif-oi/bench/load"
 	"github.com/uzpif-oi/uzpif-oi/bench/ratio"
-	"github.com/uzpif-oi/uzpif-oi/content"
 )
 
 // syncReal pushes real pages, and has rsync copy the same folder, at three moments:
@@ -40,11 +39,8 @@ func syncReal(ctx context.Context, dir string, in input) (_ ratio.Round, err err
 		return nil, err
 	}
 	defer d.Stop()
-	// Files that were written just now are read again by the next scan.
-	select {
-	case <-time.After(content.Rest + time.Second):
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := fleet.Rest(ctx); err != nil {
+		return nil, err
 	}
 	r := make(ratio.Round)
 	for _, name := range []string{"sync/first", "sync/unchanged", "sync/edited"} {

@@ -53,6 +53,9 @@ func measureReal(ctx context.Context, dir string, o options, progress func(strin
 		return nil, err
 	}
 	defer d.Stop()
+	if err := fleet.Rest(ctx); err != nil {
+		return nil, err
+	}
 	var r real
 	for _, step := range []struct {
 		name string

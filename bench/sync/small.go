@@ -93,6 +93,9 @@ func measureSmall(ctx context.Context, dir string, pages int, o options, progres
 	if err != nil {
 		return nil, err
 	}
+	if err := fleet.Rest(ctx); err != nil {
+		return nil, err
+	}
 	s := &small{Pages: pages}
 	push := func(ph *fleet.Phase, name string) error {
 		if *ph, err = p.Push(ctx, name); err == nil {
