@@ -111,42 +111,6 @@ func (in *ingest) Prepare(tx *translog.Tx) error {
 	return in.appendEntries(tx)
 }
 
-// planAhead works out the state behind the batch before its turn comes: that is the half
-// of what it costs, and nobody else can commit meanwhile what the writer is at. If it
-// fails, Prepare says why.
-func (in *ingest) planAhead() {
-	rows, err := in.s.x.store.Snapshot()
-	if err != nil {
-		return
-	}
-	defer rows.Close()
-	tree := stateTree(in.held.rec.SID)
-	if root, _, err := tree.Root(rows); err != nil || root != in.body.StateBefore {
-		return // it is going to be refused, unless what stands before it is still to come
-	}
-	if plan, err := tree.Plan(rows, in.changes()); err == nil {
-		in.plan = plan
-	}
-}
-
-// makePlan is the plan that was made ahead, if the state is still as it was then, or
-// another.
-func (in *ingest) makePlan(b *durable.Batch) error {
-	tree := stateTree(in.rec.SID)
-	if in.plan != nil {
-		root, _, err := tree.Root(b)
-		if err != nil {
-			return err
-		}
-		if root == in.plan.Before() {
-			return nil
-		}
-	}
-	var err error
-	in.plan, err = tree.Plan(b, in.changes())
-	return err
-}
-
 // recheck looks at session, grant, batch identity and cursor.
 func (in *ingest) recheck(tx *translog.Tx) error {
 	m := &in.body
@@ -312,16 +276,6 @@ func setsOf(items []item) []decisionSet {
 		sets = append(sets, decisionSet{decision: translog.Update, status: translog.Reconciled})
 	}
 	return sets
-}
-
-// changes is what the batch does to the state tree: refused items are in it.
-func (in *ingest) changes() []state.Item {
-	all := make([]state.Item, len(in.items))
-	for i := range in.items {
-		it := &in.items[i]
-		all[i] = state.Item{URLHash: it.h, Digest: it.digest, Format: it.format, Deleted: it.op == translog.OpTombstone}
-	}
-	return all
 }
 
 // write adds segment, catalogue, state and cursor to the commit.
