@@ -1,6 +1,7 @@
 package envelope
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -15,8 +16,19 @@ type Encoder struct {
 	err error
 }
 
-// Object is what was written, and the first error.
+// Object is what was written, and the first error. It lies in the Encoder's memory.
 func (e *Encoder) Object() ([]byte, error) { return append(e.b, '}'), e.err }
+
+// Reset has e begin a new object in the memory of the one before, which is gone.
+func (e *Encoder) Reset() { e.b, e.err = e.b[:0], nil }
+
+// Within writes an object of which f writes the members.
+func (e *Encoder) Within(name string, f func(*Encoder)) {
+	e.name(name)
+	e.b = append(e.b, '{')
+	f(e)
+	e.b = append(e.b, '}')
+}
 
 // Raw writes a value that is canonical already.
 func (e *Encoder) Raw(name string, value []byte) {
@@ -77,9 +89,10 @@ func (e *Encoder) Time(name string, t Time) {
 
 // name begins a member.
 func (e *Encoder) name(s string) {
-	if len(e.b) == 0 {
-		e.b = append(make([]byte, 0, 2048), '{')
-	} else {
+	switch n := len(e.b); {
+	case n == 0:
+		e.b = append(slices.Grow(e.b, 2048), '{')
+	case e.b[n-1] != '{': // which no value ends with
 		e.b = append(e.b, ',')
 	}
 	e.b = append(e.b, '"')
@@ -108,8 +121,8 @@ func (e *Encoder) fail(err error) {
 // bare is an envelope without object_id and signatures, with the places where
 // they belong: each behind a whole member.
 type bare struct {
-	b              []byte
-	id, signatures int
+	b                    []byte
+	body, id, signatures int // where these are, or are to be, in b
 }
 
 // wireExtensions puts extensions where their names are allowed.
@@ -119,12 +132,14 @@ type wireExtensions struct {
 
 // encode is what Canonical makes of w (TestEncodeIsCanonical), but for object_id and
 // signatures, which are left out. It does not look for what makes w no envelope.
-func (w *wire) encode() (bare, error) {
-	var e Encoder
+// The result lies in e's memory.
+func (w *wire) encode(e *Encoder) (bare, error) {
+	e.Reset()
 	if w.Audience != "" {
 		e.Text("audience", string(w.Audience))
 	}
 	e.Raw("body", w.Body)
+	body := len(e.b) - len(w.Body)
 	e.Text("envelope_version", w.Version)
 	e.Number("epoch", w.Epoch)
 	if !w.ExpiresAt.IsZero() {
@@ -142,8 +157,7 @@ func (w *wire) encode() (bare, error) {
 	if !w.NotBefore.IsZero() {
 		e.Time("not_before", w.NotBefore)
 	}
-	var o bare
-	o.id = len(e.b)
+	o := bare{body: body, id: len(e.b)}
 	e.Text("object_type", string(w.Type))
 	e.Number("sequence", w.Sequence)
 	o.signatures = len(e.b)

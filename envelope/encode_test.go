@@ -130,3 +130,42 @@ func TestAnEncoderWritesWhatCanonicalWrites(t *testing.T) {
 		}
 	}
 }
+
+// TestAnEncoderBeginsAnew writes objects of all lengths in the memory of one another, with
+// objects within, and one that failed between them.
+func TestAnEncoderBeginsAnew(t *testing.T) {
+	type inner struct {
+		N uint64 `json:"n"`
+		S string `json:"s"`
+	}
+	var e Encoder
+	rapid.Check(t, func(t *rapid.T) {
+		v := struct {
+			A inner  `json:"a"`
+			B string `json:"b"`
+		}{inner{rapid.Uint64Max(MaxInteger).Draw(t, "n"), rapid.String().Draw(t, "s")}, rapid.String().Draw(t, "b")}
+		want, err := Canonical(v)
+		if err != nil {
+			return // of what is no text there is none
+		}
+		e.Reset()
+		e.Number("n", MaxInteger+1)
+		if _, err := e.Object(); err == nil {
+			t.Error("2^53 was written")
+		}
+		e.Reset()
+		e.Within("a", func(e *Encoder) {
+			e.Number("n", v.A.N)
+			e.Text("s", v.A.S)
+		})
+		e.Text("b", v.B)
+		if got, err := e.Object(); err != nil || string(got) != string(want) {
+			t.Errorf("%s, %v; want %s", got, err, want)
+		}
+	})
+	e.Reset()
+	e.Within("none", func(*Encoder) {})
+	if got, err := e.Object(); err != nil || string(got) != `{"none":{}}` {
+		t.Errorf("%s, %v", got, err)
+	}
+}

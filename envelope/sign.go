@@ -10,6 +10,7 @@ import (
 	"io"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -78,7 +79,7 @@ func Sign(h Header, body any, signers ...*Signer) (*Object, error) {
 // SignBody is Sign for a body that an Encoder wrote, and names signer as the one
 // who signs. It reads nothing again, which halves the time: that Parse would
 // return the same is held by TestSignBodyIsSign, and that the body can be
-// decoded is for the caller to hold. There are no extensions.
+// decoded is for the caller to hold. There are no extensions. The body is copied.
 func SignBody(h Header, body []byte, signer Name, s *Signer) (*Object, error) {
 	r, known := ruleOf(h.Type)
 	switch {
@@ -103,7 +104,7 @@ func SignBody(h Header, body []byte, signer Name, s *Signer) (*Object, error) {
 		Type: h.Type, ID: d.id, Authority: h.Authority, Subject: h.Subject, Audience: h.Audience, Signer: signer,
 		Epoch: h.Epoch, Sequence: h.Sequence,
 		IssuedAt: At(h.IssuedAt).Time, NotBefore: At(h.NotBefore).Time, ExpiresAt: At(h.ExpiresAt).Time,
-		Body: body, Signatures: d.signatures, Raw: d.raw, signed: d.cut,
+		Body: d.body, Signatures: d.signatures, Raw: d.raw, signed: d.cut,
 	}
 	if err := o.checkHead(r); err != nil {
 		return nil, err
@@ -117,6 +118,7 @@ type signed struct {
 	signatures []Signature
 	raw        []byte
 	cut        [2]int // where they stand in raw, with the comma before them
+	body       []byte // in raw
 }
 
 // sign writes h and body, and signs. Each octet is written once, and copied to
@@ -127,18 +129,20 @@ func sign(h Header, body []byte, signers []*Signer) (signed, error) {
 		Extensions: h.Extensions, IssuedAt: At(h.IssuedAt), Authority: h.Authority, NotBefore: At(h.NotBefore),
 		Type: h.Type, Sequence: h.Sequence, Subject: h.Subject,
 	}
-	o, err := w.encode()
+	m := workspaces.Get().(*workspace)
+	defer m.giveBack()
+	o, err := w.encode(&m.encoder)
 	if err != nil {
 		return signed{}, err
 	}
 	d := signed{id: objectID(o.b)}
-	core := make([]byte, 0, len(o.b)+len(`,"object_id":""`)+len(hashPrefix)+2*len(d.id))
-	core = append(append(core, o.b[:o.id]...), `,"object_id":"`...)
+	core := append(append(m.core[:0], o.b[:o.id]...), `,"object_id":"`...)
 	core, _ = d.id.AppendText(core)
 	core = append(append(core, '"'), o.b[o.id:]...)
 	for _, s := range signers {
 		key := s.public.ID()
-		sig := ed25519.Sign(s.key, signatureInput(key, core))
+		m.input = appendSignatureInput(m.input[:0], key, core)
+		sig := ed25519.Sign(s.key, m.input)
 		d.signatures = append(d.signatures, Signature{Alg: Ed25519, KeyID: key, Sig: base64.RawURLEncoding.EncodeToString(sig)})
 	}
 	slices.SortFunc(d.signatures, func(a, b Signature) int { return bytes.Compare(a.KeyID[:], b.KeyID[:]) })
@@ -147,5 +151,23 @@ func sign(h Header, body []byte, signers []*Signer) (signed, error) {
 	d.raw = appendSignatures(append(d.raw, core[:at]...), d.signatures)
 	d.cut = [2]int{at, len(d.raw)}
 	d.raw = append(d.raw, core[at:]...)
+	d.body = d.raw[o.body : o.body+len(body) : o.body+len(body)]
+	m.core = core
 	return d, nil
+}
+
+// A workspace is the memory in which an envelope is put together and hashed: a log signs
+// tens of thousands a second.
+type workspace struct {
+	encoder     Encoder
+	core, input []byte
+}
+
+var workspaces = sync.Pool{New: func() any { return new(workspace) }}
+
+// giveBack lends m to the next, unless a large envelope made it large.
+func (m *workspace) giveBack() {
+	if len(m.core) <= 16<<10 {
+		workspaces.Put(m)
+	}
 }

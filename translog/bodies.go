@@ -122,8 +122,8 @@ func (e *Entry) Validate() error {
 
 // encode is the canonical form of e. Tens of thousands a second are written, so
 // it is done by hand; TestEveryEntryThatIsSignedIsReadBack compares.
-func (e *Entry) encode() ([]byte, error) {
-	var w envelope.Encoder
+func (e *Entry) encode(w *envelope.Encoder) ([]byte, error) {
+	w.Reset()
 	present := func(name string, h envelope.Hash) {
 		if !h.IsZero() {
 			w.Hash(name, h)
@@ -139,14 +139,10 @@ func (e *Entry) encode() ([]byte, error) {
 	w.Text("indexer", string(e.Indexer))
 	w.Number("journal_epoch", e.JournalEpoch)
 	w.Text("log_origin", e.LogOrigin)
-	var set envelope.Encoder
-	set.Number("count", e.Objects.Count)
-	set.Hash("root", e.Objects.Root)
-	objects, err := set.Object()
-	if err != nil {
-		return nil, err
-	}
-	w.Raw("objects", objects)
+	w.Within("objects", func(w *envelope.Encoder) {
+		w.Number("count", e.Objects.Count)
+		w.Hash("root", e.Objects.Root)
+	})
 	w.Hash("policy_hash", e.PolicyHash)
 	w.Text("profile", e.Profile)
 	w.Texts("purposes", e.Purposes)
@@ -222,15 +218,11 @@ func (c *Checkpoint) encode() ([]byte, error) {
 	var w envelope.Encoder
 	w.Text("algorithm", c.Algorithm)
 	if c.Continues != nil {
-		var end envelope.Encoder
-		end.Text("origin", c.Continues.Origin)
-		end.Hash("root", c.Continues.Root)
-		end.Number("size", c.Continues.Size)
-		continues, err := end.Object()
-		if err != nil {
-			return nil, err
-		}
-		w.Raw("continues", continues)
+		w.Within("continues", func(w *envelope.Encoder) {
+			w.Text("origin", c.Continues.Origin)
+			w.Hash("root", c.Continues.Root)
+			w.Number("size", c.Continues.Size)
+		})
 	}
 	w.Text("indexer", string(c.Indexer))
 	w.Text("log_origin", c.LogOrigin)

@@ -59,7 +59,7 @@ func TestEveryEntryThatIsSignedIsReadBack(t *testing.T) {
 		if e.Validate() != nil {
 			return
 		}
-		body, err := e.encode()
+		body, err := e.encode(new(envelope.Encoder))
 		if want, refusal := envelope.Canonical(&e); (err == nil) != (refusal == nil) || err == nil && !bytes.Equal(body, want) {
 			t.Fatalf("%+v\n is written as %s, %v\nand by the library as %s, %v", e, body, err, want, refusal)
 		}

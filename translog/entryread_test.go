@@ -42,7 +42,7 @@ func plainEntry(t testing.TB) []byte {
 		PolicyHash: testHash(6), Profile: Profile, Purposes: []string{"search.index", "ai.train"}, RevocationID: testHash(7),
 		ScopeHash: testHash(8), State: testHash(9), Status: Accepted, Through: 5,
 	}
-	body, err := e.encode()
+	body, err := e.encode(new(envelope.Encoder))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package translog
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
@@ -144,6 +145,9 @@ func (tx *Tx) Sign(h envelope.Header, body any) (*envelope.Object, error) {
 	return envelope.Sign(h, body, tx.l.cfg.Signer)
 }
 
+// encoders are those of bodies of entries, which are a kilobyte or two each.
+var encoders = sync.Pool{New: func() any { return new(envelope.Encoder) }}
+
 // signEntry makes the octets of an entry. The same entry gives the same octets
 // again. Every Entry that can be written can be read back
 // (TestEveryEntryThatIsSignedIsReadBack), so that is not tried each time.
@@ -151,7 +155,9 @@ func (l *Log) signEntry(e *pending, index uint64, now time.Time) error {
 	if e.raw != nil {
 		return nil // done, or opaque
 	}
-	body, err := e.body.encode()
+	w := encoders.Get().(*envelope.Encoder)
+	defer encoders.Put(w)
+	body, err := e.body.encode(w)
 	if err != nil {
 		return err
 	}
