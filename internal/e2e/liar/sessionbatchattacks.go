@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/uzpif-oi/uzpif-oi/content/tct"
@@ -97,9 +98,9 @@ func largePage(url string) change {
 
 // manyPages are deletions, so that only their number can be at fault.
 func manyPages(s *series) []change {
-	all := make([]change, 5000)
+	all := make([]change, 16_385)
 	for i := range all {
-		all[i] = change{url: s.prefix + "many/" + string(rune('a'+i%26)) + strings.Repeat("x", i/26) + ".html"}
+		all[i] = change{url: s.prefix + "many/" + strconv.Itoa(i) + ".html"}
 	}
 	return all
 }
