@@ -42,7 +42,7 @@ func (l Limits) batchMemory() int64 { return int64(l.Batches) * 2 * int64(l.Batc
 
 // DefaultLimits are the limits of Config's zero value.
 func DefaultLimits() Limits {
-	return Limits{ChunkBytes: 1 << 20, BatchItems: 16384, BatchBytes: 64 << 20, PageBytes: content.MaxPayload, AloneBytes: 16 << 20, Batches: 4}
+	return Limits{ChunkBytes: 1 << 20, BatchItems: 8192, BatchBytes: 64 << 20, PageBytes: content.MaxPayload, AloneBytes: 16 << 20, Batches: 4}
 }
 
 // Config is what an Indexer is opened with.

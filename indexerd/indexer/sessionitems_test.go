@@ -13,7 +13,7 @@ import (
 )
 
 func TestTinyItemsAreCountedBeforeTheyAreBuilt(t *testing.T) {
-	const most, size = 16384, 8 << 20
+	const most, size = 8192, 8 << 20
 	hashes := bytes.Repeat([]byte{0x0a, 0}, size/2-16) // empty ones
 	tests := []struct {
 		name string

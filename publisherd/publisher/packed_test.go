@@ -85,7 +85,7 @@ func FuzzPackedRows(f *testing.F) {
 // TestALargeCollectionHasLargerBatches up to what an indexer takes, so that the state of
 // a million pages is not gone through for every 4,000 of them.
 func TestALargeCollectionHasLargerBatches(t *testing.T) {
-	for pages, want := range map[uint64]int{0: 4000, 1: 4000, 256_000: 4000, 256_064: 4001, 1_000_000: 15_625, 1_024_000: 16_000, 1 << 63: 16_000} {
+	for pages, want := range map[uint64]int{0: 4000, 1: 4000, 256_000: 4000, 256_064: 4001, 511_999: 7999, 1_000_000: 8000, 1 << 63: 8000} {
 		if n := itemsFor(pages); n != want {
 			t.Errorf("%d pages: %d items, want %d", pages, n, want)
 		}

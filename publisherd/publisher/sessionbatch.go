@@ -21,12 +21,12 @@ import (
 const (
 	batchBytes = 4 << 20
 	leastItems = 4000
-	mostItems  = 16000
+	mostItems  = 8000
 )
 
 // itemsFor is how many items a batch has at the most, where the collection has so many
 // pages. Each batch touches most blocks of the state, so the larger that is, the more
-// small pages share one.
+// small pages share one. A batch of 16,000 has other publishers wait for up to a second.
 func itemsFor(pages uint64) int { return int(min(max(pages/64, leastItems), mostItems)) }
 
 // maxWindow is the largest zstd window that the other side accepts.

@@ -98,7 +98,7 @@ func largePage(url string) change {
 
 // manyPages are deletions, so that only their number can be at fault.
 func manyPages(s *series) []change {
-	all := make([]change, 16_385)
+	all := make([]change, 8193)
 	for i := range all {
 		all[i] = change{url: s.prefix + "many/" + strconv.Itoa(i) + ".html"}
 	}
