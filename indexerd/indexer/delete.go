@@ -99,7 +99,7 @@ func (x *Indexer) delete(ctx context.Context, d *deletion) error {
 	if w.rev, err = stored.open(); err != nil {
 		return err
 	}
-	steps := []func(context.Context) error{w.dropRows, w.rewrite, w.moveFiles, w.dropDead, w.dropFiles, w.destroyKeys, w.conclude}
+	steps := []func(context.Context) error{w.dropRows, w.rewrite, w.moveFiles, w.showMoved, w.dropDead, w.dropFiles, w.destroyKeys, w.conclude}
 	if d.Whole {
 		steps = []func(context.Context) error{w.dropRows, w.dropAll, w.dropTold, w.dropFiles, w.destroyKeys, w.conclude}
 	}
@@ -190,6 +190,25 @@ func (w *deleter) dropAll(ctx context.Context) (err error) {
 	}
 	return w.commit(ctx, b)
 }
+
+// showMoved has the readers see where what stays lies now, before what it was sealed
+// under is destroyed: one who saw the place before would take it for gone.
+func (w *deleter) showMoved(ctx context.Context) error {
+	if err := w.x.tender.pause(ctx); err != nil {
+		return err
+	}
+	return w.x.tlog.CommitUrgent(ctx, unchanged{})
+}
+
+// unchanged is a proposal that changes nothing: with its commit everything is released
+// that was in the store before.
+type unchanged struct{}
+
+// Prepare has nothing to add.
+func (unchanged) Prepare(*translog.Tx) error { return nil }
+
+// Finish has nothing to add.
+func (unchanged) Finish(*translog.Tx, *translog.Committed) error { return nil }
 
 func (w *deleter) destroyKeys(ctx context.Context) error {
 	if err := w.x.tender.pause(ctx); err != nil {

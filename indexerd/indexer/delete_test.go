@@ -49,7 +49,7 @@ func TestDeletionResumes(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for n := range int64(7) {
+			for n := range int64(9) {
 				r := newRigWith(t, stopBehind(n))
 				p := r.example()
 				s := p.series("docs-1", site, nil)
