@@ -93,8 +93,16 @@ func (g *group) show(rows *durable.Snapshot) error {
 // seal puts what was prepared into a batch that is only written to.
 func (g *group) seal() error {
 	prepared := g.batch
+	if g.last != nil && len(g.members) == 1 { // no other has written a row of these
+		g.batch, g.last = g.last, nil
+		return errors.Join(g.batch.Merge(prepared), prepared.Close())
+	}
 	g.batch = g.l.store.NewBlindBatch()
-	return errors.Join(g.batch.Merge(prepared), prepared.Close())
+	err := errors.Join(g.batch.Merge(prepared), prepared.Close())
+	if g.last != nil {
+		err = errors.Join(err, g.batch.Merge(g.last))
+	}
+	return err
 }
 
 // answer tells the members what became of the commit.

@@ -43,7 +43,8 @@ type Tx struct {
 	batch   *durable.Batch
 	first   uint64 // index of the first entry
 	entries []pending
-	closed  bool // no more entries
+	last    *durable.Batch // see Last
+	closed  bool           // no more entries
 }
 
 // pending is an entry that has its index.
@@ -63,6 +64,18 @@ func (tx *Tx) Batch() *durable.Batch {
 		tx.batch = tx.l.store.NewBatch()
 	}
 	return tx.batch
+}
+
+// Last is where Prepare may write rows that no Prepare behind it in the group has to
+// read, because none comes: whoever asks for it is the last of its group. It is far
+// cheaper to fill than Batch, and cannot be read. Its rows come behind those of the
+// proposals before; no row is written both here and to Batch. It is for thousands of
+// rows, and like Batch it is the writer's.
+func (tx *Tx) Last() *durable.Batch {
+	if tx.last == nil {
+		tx.last = tx.l.store.NewBlindBatch()
+	}
+	return tx.last
 }
 
 // Now is the time of the commit, in whole seconds: that of the clock, or of

@@ -114,8 +114,9 @@ type group struct {
 	now     time.Time
 	began   time.Time // by the machine's clock
 	batch   *durable.Batch
-	size    uint64 // of the tree with the entries so far
-	signs   bool   // entries are to be signed
+	last    *durable.Batch // of the last member, nil if it asked for none
+	size    uint64         // of the tree with the entries so far
+	signs   bool           // entries are to be signed
 	members []*member
 
 	mark []byte // to be written; nil if the tree has not grown
@@ -144,6 +145,9 @@ func (l *Log) commitGroup(first *request) error {
 	defer func() {
 		if l.syncing != g {
 			_ = g.batch.Close() // it was never begun
+		}
+		if g.last != nil {
+			_ = g.last.Close() // merged, or never to be
 		}
 	}()
 	if err := g.collect(first); err != nil {
@@ -182,7 +186,7 @@ func (g *group) collect(first *request) error {
 				return err
 			}
 		}
-		if len(g.members) >= l.cfg.MaxGroup || g.batch.Len() >= l.cfg.MaxGroupBytes {
+		if g.last != nil || len(g.members) >= l.cfg.MaxGroup || g.batch.Len() >= l.cfg.MaxGroupBytes {
 			return nil
 		}
 		var waits bool
@@ -251,14 +255,14 @@ func (g *group) prepare(r *request) error {
 	tx := &Tx{l: g.l, now: g.now, batch: g.batch, first: g.size}
 	before := g.batch.Len()
 	err := r.p.Prepare(tx)
-	tx.closed = true
+	tx.closed, g.last = true, tx.last
 	switch {
 	case err == nil:
 		g.members = append(g.members, &member{r: r, tx: tx})
 		g.size += uint64(len(tx.entries))
 		g.signs = g.signs || slices.ContainsFunc(tx.entries, func(e pending) bool { return e.raw == nil })
 		return nil
-	case g.batch.Len() != before || len(tx.entries) > 0:
+	case g.batch.Len() != before || g.last != nil || len(tx.entries) > 0:
 		r.done <- err
 		return fmt.Errorf("%w: a proposal wrote rows or entries and then failed", ErrGroup)
 	default:

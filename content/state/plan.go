@@ -69,6 +69,8 @@ func (t Tree) Plan(r Reader, items []Item) (*Plan, error) {
 	case p.old.Count > bucketSize:
 		p.below = append(p.below, childWrite{})
 	}
+	// Rows that come by ascending key are far cheaper to write.
+	slices.SortFunc(p.below, func(a, b childWrite) int { return a.at.compare(&b.at) })
 	return p.Plan, nil
 }
 

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"strings"
@@ -55,6 +57,11 @@ func (p *Prefix) Contains(h *[32]byte) bool {
 		return false
 	}
 	return p.depth%2 == 0 || h[whole]&0xf0 == p.path[whole]
+}
+
+// compare orders prefixes as the keys of their rows are ordered.
+func (p *Prefix) compare(o *Prefix) int {
+	return cmp.Or(cmp.Compare(p.depth, o.depth), bytes.Compare(p.path[:], o.path[:]))
 }
 
 // packed are the octets that hold the nibbles.

@@ -142,7 +142,7 @@ func (in *ingest) fitsAlone() error {
 	x, it := in.s.x, &in.items[0]
 	octets, pages := int64(it.length), int64(1)
 	var old catalogueRow
-	known, err := durable.ReadJSON(x.store, sidKey('C', in.held.rec.SID, it.h[:]...), &old)
+	known, err := readRow(x.store, sidKey('C', in.held.rec.SID, it.h[:]...), &old)
 	if err != nil {
 		return err
 	}

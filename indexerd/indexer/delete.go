@@ -152,7 +152,7 @@ func (w *deleter) dropSome(ctx context.Context, lo, hi []byte) (next []byte, err
 			break
 		}
 		var row catalogueRow
-		if err := json.Unmarshal(kv.Value, &row); err != nil {
+		if err := row.ParseRow(kv.Value); err != nil {
 			return nil, fmt.Errorf("row %q: %w", kv.Key, err)
 		}
 		if !w.reaches(row.URL) {

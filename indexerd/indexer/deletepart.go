@@ -66,7 +66,7 @@ func (w *deleter) rewriteOne(ctx context.Context, encoder *zstd.Encoder, stay []
 	for _, s := range stay {
 		var row catalogueRow
 		key := sidKey('C', w.SID, s.h[:]...)
-		if ok, err := durable.ReadJSON(x.store, key, &row); err != nil || !ok {
+		if ok, err := readRow(x.store, key, &row); err != nil || !ok {
 			return errors.Join(err, fmt.Errorf("row %q is there: %t", key, ok))
 		}
 		if frame == nil {
@@ -81,7 +81,7 @@ func (w *deleter) rewriteOne(ctx context.Context, encoder *zstd.Encoder, stay []
 		at = max(at, row.At)
 		row.Segment, row.Offset, row.DataKey = segment, uint64(len(raw)), w.DataKey
 		raw = append(raw, payload...)
-		if err := durable.WriteJSON(b, key, row); err != nil {
+		if err := writeRow(b, key, &row); err != nil {
 			return err
 		}
 	}

@@ -21,7 +21,7 @@ func (s *seriesChecker) feed() error {
 		}
 		held++
 		var page toldPage
-		ok, err := durable.ReadJSON(s.r, feedSID(1, s.rec.SID, key[len(key)-32:]...), &page)
+		ok, err := readRow(s.r, feedSID(1, s.rec.SID, key[len(key)-32:]...), &page)
 		if err != nil {
 			return err
 		}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
@@ -43,7 +41,7 @@ func (w *deleter) dropSomeTold(ctx context.Context, lo []byte) (n int, err error
 			return 0, err
 		}
 		var told toldPage
-		if err := json.Unmarshal(kv.Value, &told); err != nil {
+		if err := told.ParseRow(kv.Value); err != nil {
 			return 0, fmt.Errorf("row %x: %w", kv.Key, err)
 		}
 		if err := errors.Join(b.Delete(kv.Key), b.Delete(changeKey(told.Number)), b.Delete(goneKey(w.SID, told.Number))); err != nil {
@@ -60,21 +58,15 @@ func (w *deleter) dropSomeTold(ctx context.Context, lo []byte) (n int, err error
 }
 
 // tell tells the feed which pages a deletion of a part has taken.
-func (p *conclusion) tell(tx *translog.Tx) (err error) {
+func (p *conclusion) tell(tx *translog.Tx) error {
 	if p.Whole {
 		return nil
 	}
-	tell, err := newTeller(tx.Batch())
-	if err != nil {
-		return err
+	hashes := make([][]byte, len(p.gone))
+	for i := range p.gone {
+		hashes[i] = p.gone[i].URLHash[:]
 	}
-	defer func() { err = errors.Join(err, tell.end()) }()
-	for _, it := range p.gone {
-		if err := tell.page(p.SID, it.URLHash[:], true, tx.Now()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return tellGone(tx, p.SID, hashes)
 }
 
 // pruneFeed forgets tombstones that are old enough, a step at a time.
@@ -123,7 +115,7 @@ func (p *pruning) look(r durable.Reader) error {
 			return err
 		}
 		var told toldPage
-		if _, err := durable.ReadJSON(r, feedSID(1, p.sid, kv.Value...), &told); err != nil {
+		if _, err := readRow(r, feedSID(1, p.sid, kv.Value...), &told); err != nil {
 			return err
 		}
 		if told.Gone >= p.before || len(p.pages) == pruneStep {
@@ -144,7 +136,7 @@ func (p *pruning) Prepare(tx *translog.Tx) error {
 	for _, h := range p.pages {
 		key := feedSID(1, p.sid, h...)
 		var told toldPage
-		ok, err := durable.ReadJSON(b, key, &told)
+		ok, err := readRow(b, key, &told)
 		if err != nil {
 			return err
 		}

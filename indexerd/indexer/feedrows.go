@@ -1,6 +1,7 @@
 package indexer
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
 // The feed is a sequence of changes, each with a number. Whatever changes what may
@@ -31,11 +33,12 @@ import (
 func feedKey(kind byte, rest ...byte) []byte { return append([]byte{'F', kind}, rest...) }
 
 func changeKey(number uint64) []byte {
-	return binary.BigEndian.AppendUint64(feedKey(0), number)
+	return binary.BigEndian.AppendUint64(append(make([]byte, 0, 2+8), 'F', 0), number)
 }
 
 func feedSID(kind byte, sid uint32, rest ...byte) []byte {
-	return append(binary.BigEndian.AppendUint32(feedKey(kind), sid), rest...)
+	k := binary.BigEndian.AppendUint32(append(make([]byte, 0, 2+4+len(rest)), 'F', kind), sid)
+	return append(k, rest...)
 }
 
 func goneKey(sid uint32, number uint64) []byte {
@@ -44,11 +47,11 @@ func goneKey(sid uint32, number uint64) []byte {
 
 // A toldPage is what was told of a page last.
 type toldPage struct {
-	Number uint64 `json:"number"`
+	Number uint64
 	// First is the number of the first change of the page. Whoever was handed
 	// nothing of the series since cannot hold it.
-	First uint64 `json:"first"`
-	Gone  int64  `json:"gone,omitzero"` // since when it is gone, in Unix seconds; 0: it is not
+	First uint64
+	Gone  int64 // since when it is gone, in Unix seconds; 0: it is not
 }
 
 // number reads a row of one number, 0 if there is none.
@@ -83,49 +86,74 @@ func nextChange(b *durable.Batch) (uint64, error) {
 // the teller has ended.
 type teller struct {
 	b    *durable.Batch
-	told *durable.Lookup
 	last uint64 // the last number that was given
 	any  bool   // it gave one
 }
 
-// newTeller begins to tell in b; end must be called, whatever happens between.
+// newTeller begins to tell in b; end must be called when all is told.
 func newTeller(b *durable.Batch) (*teller, error) {
 	last, err := number(b, feedKey(5))
-	if err != nil {
-		return nil, err
-	}
-	told, err := b.Lookup()
-	return &teller{b: b, told: told, last: last}, err
+	return &teller{b: b, last: last}, err
 }
 
-// page notes that a page has changed: h is the hash of its URL. A page that is gone
-// leaves a tombstone. One teller may be told of a page once.
-func (t *teller) page(sid uint32, h []byte, gone bool, now time.Time) error {
+// next gives the number of the next change.
+func (t *teller) next() uint64 {
 	t.last, t.any = t.last+1, true
-	key, told := feedSID(1, sid, h...), toldPage{Number: t.last, First: t.last}
-	var old toldPage
-	ok, err := durable.ReadJSON(t.told, key, &old)
+	return t.last
+}
+
+// tellGone notes that pages are gone, whose URLs have these hashes, each once.
+func tellGone(tx *translog.Tx, sid uint32, hashes [][]byte) error {
+	b := tx.Batch()
+	t, err := newTeller(b)
 	if err != nil {
 		return err
 	}
-	if ok {
-		told.First = old.First
-		err = t.b.Delete(changeKey(old.Number))
-		if old.Gone != 0 {
-			err = errors.Join(err, t.b.Delete(goneKey(sid, old.Number)))
+	rows, err := b.Lookup()
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for _, h := range hashes {
+		var old toldPage
+		if _, err := readRow(rows, feedSID(1, sid, h...), &old); err != nil {
+			return err
+		}
+		n := t.next()
+		if err := errors.Join(t.row(b, sid, h, n, old, true, tx.Now()), t.change(b, sid, h, n, old, true)); err != nil {
+			return err
 		}
 	}
+	return t.end()
+}
+
+// row writes to b what is told of a page by a change: old is what was told before, zero
+// if nothing was.
+func (t *teller) row(b *durable.Batch, sid uint32, h []byte, n uint64, old toldPage, gone bool, now time.Time) error {
+	told := toldPage{Number: n, First: cmp.Or(old.First, n)}
 	if gone {
 		told.Gone = now.Unix()
-		err = errors.Join(err, t.b.Set(goneKey(sid, told.Number), h))
 	}
-	change := append(binary.BigEndian.AppendUint32(nil, sid), h...)
-	return errors.Join(err, t.b.Set(changeKey(told.Number), change), durable.WriteJSON(t.b, key, told))
+	return b.Set(feedSID(1, sid, h...), told.AppendRow(make([]byte, 0, 24)))
+}
+
+// change writes to b that a page has changed, in place of what was told of it before.
+func (t *teller) change(b *durable.Batch, sid uint32, h []byte, n uint64, old toldPage, gone bool) (err error) {
+	if old.Number != 0 {
+		err = b.Delete(changeKey(old.Number))
+	}
+	if old.Gone != 0 {
+		err = errors.Join(err, b.Delete(goneKey(sid, old.Number)))
+	}
+	if gone {
+		err = errors.Join(err, b.Set(goneKey(sid, n), h))
+	}
+	change := binary.BigEndian.AppendUint32(make([]byte, 0, 4+32), sid)
+	return errors.Join(err, b.Set(changeKey(n), append(change, h...)))
 }
 
 // end writes the last number.
 func (t *teller) end() error {
-	t.told.Close()
 	if !t.any {
 		return nil
 	}

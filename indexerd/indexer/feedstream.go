@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
@@ -199,7 +197,7 @@ func (s *subscription) stopSeries(sid uint32) error {
 			return err
 		}
 		var told toldPage
-		if err := json.Unmarshal(kv.Value, &told); err != nil {
+		if err := told.ParseRow(kv.Value); err != nil {
 			return err
 		}
 		if told.Gone != 0 || told.First > had {

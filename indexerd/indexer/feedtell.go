@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
@@ -38,7 +36,7 @@ func (s *subscription) pageOnce(sid uint32, h []byte, behind feedPlace, only uin
 		return err
 	}
 	var told toldPage
-	ok, err := durable.ReadJSON(s.r.rows, feedSID(1, sid, h...), &told)
+	ok, err := readRow(s.r.rows, feedSID(1, sid, h...), &told)
 	if err != nil || !ok || told.Number != only {
 		return err
 	}
@@ -164,7 +162,7 @@ func walkTold(r durable.Reader, sid uint32, after []byte) ([]walked, error) {
 			return nil, err
 		}
 		w := walked{h: append([]byte(nil), kv.Key[len(kv.Key)-32:]...)}
-		if err := json.Unmarshal(kv.Value, &w.told); err != nil {
+		if err := w.told.ParseRow(kv.Value); err != nil {
 			return nil, fmt.Errorf("row %x: %w", kv.Key, err)
 		}
 		if all = append(all, w); len(all) == walkStep {

@@ -128,7 +128,12 @@ func TestDamageInTheStoreIsFound(t *testing.T) {
 		{"a catalogue row that is gone", row(lo('C')), nil, findSeries},
 		{"a catalogue row that cannot be read", row(lo('C')), func(b []byte) []byte { return b[1:] }, findPage},
 		{"a catalogue row that points elsewhere", row(lo('C')), func(b []byte) []byte {
-			return bytes.Replace(b, []byte(`"offset":`), []byte(`"offset":1`), 1)
+			var row catalogueRow
+			if err := row.ParseRow(b); err != nil {
+				t.Fatal(err)
+			}
+			row.Offset++
+			return row.AppendRow(nil)
 		}, findPage},
 		{"an answer that says where it is not", row(lo('B')), func(b []byte) []byte {
 			return bytes.Replace(b, []byte(`"first":0`), []byte(`"first":1`), 1)

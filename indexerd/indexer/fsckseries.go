@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/go-json-experiment/json"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/uzpif-oi/uzpif-oi/content/state"
@@ -326,7 +325,7 @@ func (s *seriesChecker) decompress(compressed []byte) ([]byte, error) {
 // readPage reads a catalogue row, which stands under the hash of its URL.
 func readPage(kv durable.Row) (*catalogueRow, [32]byte, error) {
 	row := new(catalogueRow)
-	if err := json.Unmarshal(kv.Value, row); err != nil {
+	if err := row.ParseRow(kv.Value); err != nil {
 		return nil, [32]byte{}, err
 	}
 	h := sha256.Sum256([]byte(row.URL))

@@ -167,7 +167,7 @@ func (d *holding) toPurge(open bool) (n int, err error) {
 			return n, err
 		}
 		var told toldPage
-		if _, err := durable.ReadJSON(d.r, feedSID(1, sid, kv.Value...), &told); err != nil {
+		if _, err := readRow(d.r, feedSID(1, sid, kv.Value...), &told); err != nil {
 			return n, err
 		}
 		if told.First <= d.handed {
@@ -183,7 +183,7 @@ func (d *holding) toPurge(open bool) (n int, err error) {
 // page is the state of one page, none if the holder cannot have been handed it.
 func (d *holding) page(h []byte, open bool) (PageState, error) {
 	var told toldPage
-	known, err := durable.ReadJSON(d.r, feedSID(1, d.g.rec.SID, h...), &told)
+	known, err := readRow(d.r, feedSID(1, d.g.rec.SID, h...), &told)
 	switch {
 	case err != nil:
 		return "", err
@@ -201,7 +201,7 @@ func (d *holding) page(h []byte, open bool) (PageState, error) {
 		return PagePurged, err
 	}
 	row := new(catalogueRow)
-	held, err := durable.ReadJSON(d.r, sidKey('C', d.g.rec.SID, h...), row)
+	held, err := readRow(d.r, sidKey('C', d.g.rec.SID, h...), row)
 	if err != nil {
 		return "", err
 	}

@@ -30,7 +30,9 @@ type item struct {
 	reason   grants.Reason // why it is excluded; empty if it is not
 	detail   string
 	decision translog.Decision
-	old      *catalogueRow // what the catalogue held of the page before
+	// What the store held of the page before.
+	old  *catalogueRow // in the catalogue
+	told toldPage      // by the feed; zero: nothing
 }
 
 // An ingest is the proposal of one batch. Everything that is committed for it
@@ -58,6 +60,9 @@ type ingest struct {
 	rec      *seriesRecord
 	left     leftBehind
 	plan     *state.Plan // see planAhead
+	before   []byte      // the series' row when each item's old and told were looked up; nil: they were not
+	order    []int       // the items by ascending h
+	value    []byte      // of the row that is put together
 	sets     []decisionSet
 	answered *answeredBatch
 	receipt  envelope.Hash // of a batch that was committed now
@@ -68,6 +73,7 @@ type decisionSet struct {
 	decision translog.Decision
 	status   translog.Status
 	leaves   [][32]byte
+	set      translog.Set // of the leaves
 }
 
 func (in *ingest) leaves() [][32]byte {
@@ -90,9 +96,10 @@ func (in *ingest) Prepare(tx *translog.Tx) error {
 	if err := in.findOverlaps(tx); err != nil {
 		return err
 	}
-	if err := in.decide(b); err != nil {
+	if err := in.lookUp(b); err != nil {
 		return err
 	}
+	in.decide()
 	if err := in.fits(tx); err != nil {
 		return err
 	}
@@ -218,44 +225,9 @@ func (in *ingest) checkCursor() error {
 	return nil
 }
 
-// decide gives each item its decision, by what the catalogue holds.
-func (in *ingest) decide(b *durable.Batch) error {
-	rows, err := b.Lookup()
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for i := range in.items {
-		it := &in.items[i]
-		var row catalogueRow
-		ok, err := durable.ReadJSON(rows, sidKey('C', in.rec.SID, it.h[:]...), &row)
-		if err != nil {
-			return err
-		}
-		if ok {
-			it.old = &row
-		}
-		held := ok && row.Held
-		switch {
-		case it.reason != "":
-			it.decision = translog.Exclude
-		case it.op == translog.OpTombstone && !held:
-			it.decision, it.reason = translog.Exclude, grants.ErrNotHeld
-		case it.op == translog.OpTombstone:
-			it.decision = translog.DeleteAck
-		case held:
-			it.decision = translog.Update
-		default:
-			it.decision = translog.Include
-		}
-	}
-	in.sets = setsOf(in.items)
-	return nil
-}
-
 // setsOf groups the items into the decision sets of their entries, in the
-// fixed order of entries, each in the order of the batch.
-func setsOf(items []item) []decisionSet {
+// fixed order of entries, each in the order of the batch. offered is the set of them all.
+func setsOf(items []item, offered translog.Set) []decisionSet {
 	var sets []decisionSet
 	for _, s := range []decisionSet{
 		{decision: translog.Include, status: translog.Accepted},
@@ -268,12 +240,18 @@ func setsOf(items []item) []decisionSet {
 				s.leaves = append(s.leaves, items[i].leaf)
 			}
 		}
-		if len(s.leaves) > 0 {
-			sets = append(sets, s)
+		switch len(s.leaves) {
+		case 0:
+			continue
+		case len(items):
+			s.set = offered
+		default:
+			s.set = translog.SetOf(s.leaves)
 		}
+		sets = append(sets, s)
 	}
 	if len(items) == 0 { // the end of a reconciliation: the cursor moves alone
-		sets = append(sets, decisionSet{decision: translog.Update, status: translog.Reconciled})
+		sets = append(sets, decisionSet{decision: translog.Update, status: translog.Reconciled, set: translog.SetOf(nil)})
 	}
 	return sets
 }
@@ -281,15 +259,19 @@ func setsOf(items []item) []decisionSet {
 // write adds segment, catalogue, state and cursor to the commit.
 func (in *ingest) write(tx *translog.Tx) error {
 	b, rec, m := tx.Batch(), in.rec, &in.body
+	rows := b
+	if len(in.items) >= manyItems {
+		rows = tx.Last()
+	}
 	if len(in.items) > 0 && in.large == (largeName{}) {
-		if err := b.Set(segmentKey(rec.SID, in.segment), in.sealed); err != nil {
+		if err := rows.Set(segmentKey(rec.SID, in.segment), in.sealed); err != nil {
 			return err
 		}
 	}
-	if err := in.plan.Apply(b); err != nil {
+	if err := in.plan.Apply(rows); err != nil {
 		return err
 	}
-	if err := in.writeItems(tx); err != nil {
+	if err := in.writeItems(tx, rows); err != nil {
 		return err
 	}
 	if err := in.keepUntil(tx); err != nil {
@@ -302,60 +284,6 @@ func (in *ingest) write(tx *translog.Tx) error {
 	rec.Receipts++ // Finish signs it, in the same commit
 	rec.bind(in.pair.Grant)
 	return rec.write(b)
-}
-
-// writeItems writes the catalogue's rows, and tells the feed.
-func (in *ingest) writeItems(tx *translog.Tx) (err error) {
-	tell, err := newTeller(tx.Batch())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, tell.end()) }()
-	places := make(map[translog.Decision]int, 4)
-	for i := range in.items {
-		it := &in.items[i]
-		if err := in.writeItem(tx, tell, it, places[it.decision]); err != nil {
-			return err
-		}
-		places[it.decision]++
-	}
-	return nil
-}
-
-// writeItem writes the catalogue row of one item.
-func (in *ingest) writeItem(tx *translog.Tx, tell *teller, it *item, place int) error {
-	b, rec := tx.Batch(), in.rec
-	key := sidKey('C', rec.SID, it.h[:]...)
-	if it.old != nil && it.old.Held {
-		rec.Pages--
-		rec.PayloadBytes -= it.old.Length
-		in.left.add(it.old)
-	}
-	// Who never was told of it need not be told that it is not here.
-	if held := it.decision == translog.Include || it.decision == translog.Update; held || it.old != nil && it.old.Held {
-		if err := tell.page(rec.SID, it.h[:], !held, tx.Now()); err != nil {
-			return err
-		}
-	}
-	entry := tx.NextIndex() + uint64(in.setIndex(it.decision))
-	if it.op == translog.OpTombstone {
-		// URL and digest go; what proves the deletion stays.
-		row := deletedRow{JournalEpoch: in.body.JournalEpoch, Revision: it.revision, Log: tx.Log(), Entry: entry, Place: place}
-		return errors.Join(b.Delete(key), durable.WriteJSON(b, sidKey('D', rec.SID, it.h[:]...), row))
-	}
-	row := catalogueRow{
-		URL: it.url, Digest: it.digest, Format: it.format, JournalEpoch: in.body.JournalEpoch, Revision: it.revision,
-		Modified: it.modified, GrantID: in.body.GrantID, Log: tx.Log(), Entry: entry, Place: place, At: tx.Now().Unix(),
-	}
-	if it.decision == translog.Exclude {
-		row.Reason = string(it.reason)
-		rec.Refused++
-	} else {
-		row.Held, row.Segment, row.File, row.Offset, row.Length, row.DataKey = true, in.segment, in.large.file, it.offset, it.length, in.dataKey
-		rec.Pages++
-		rec.PayloadBytes += it.length
-	}
-	return durable.WriteJSON(b, key, row)
 }
 
 func (in *ingest) setIndex(d translog.Decision) int {
@@ -373,7 +301,7 @@ func (in *ingest) appendEntries(tx *translog.Tx) error {
 		err := tx.Append(rec.subject(g), translog.Entry{
 			BatchID: in.manifest.ID, CollectionRef: m.CollectionRef, Decision: s.decision, From: m.From,
 			GrantExpiresAt: envelope.At(g.Object.ExpiresAt), GrantID: m.GrantID, JournalEpoch: m.JournalEpoch,
-			Objects: translog.SetOf(s.leaves), PolicyHash: g.Body.PolicyHash, Purposes: g.Body.Purposes.Strings(),
+			Objects: s.set, PolicyHash: g.Body.PolicyHash, Purposes: g.Body.Purposes.Strings(),
 			ScopeHash: g.ScopeHash, State: commitment, Status: s.status, Through: m.Through, Request: m.Request,
 		}, s.leaves)
 		if err != nil {
@@ -397,7 +325,7 @@ func (in *ingest) Finish(tx *translog.Tx, c *translog.Committed) error {
 		Checkpoint: translog.CheckpointRef{ObjectID: c.Checkpoint.ID, Root: c.Tree.Root, Size: c.Tree.Size},
 	}
 	for i, e := range c.Entries {
-		body.Entries = append(body.Entries, entryRef(e, in.sets[i].decision, translog.SetOf(in.sets[i].leaves)))
+		body.Entries = append(body.Entries, entryRef(e, in.sets[i].decision, in.sets[i].set))
 	}
 	receipt, err := tx.Sign(envelope.Header{
 		Type: envelope.Receipt, Subject: rec.subject(g), Audience: m.Publisher, Sequence: c.Entries[0].Sequence,

@@ -6,15 +6,19 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
-// planAhead works out the state behind the batch before its turn comes: that is the half
-// of what it costs, and nobody else can commit meanwhile what the writer is at. If it
-// fails, Prepare says why.
+// planAhead works out the state behind the batch, and looks up what there is of its
+// pages, before its turn comes: that is most of what it costs, and nobody else can commit
+// meanwhile what the writer is at. If it fails, Prepare says why.
 func (in *ingest) planAhead() {
 	rows, err := in.s.x.store.Snapshot()
 	if err != nil {
 		return
 	}
 	defer rows.Close()
+	if in.rec, err = readSeries(rows, in.held.rec.Publisher, in.held.rec.Series); err != nil || in.rec == nil || in.lookUp(rows) != nil {
+		in.before = nil
+		return
+	}
 	tree := stateTree(in.held.rec.SID)
 	if root, _, err := tree.Root(rows); err != nil || root != in.body.StateBefore {
 		return // it is going to be refused, unless what stands before it is still to come

@@ -35,7 +35,7 @@ func (w *deleter) moveFiles(ctx context.Context) error {
 // durable.
 func (w *deleter) moveFile(ctx context.Context, key []byte) error {
 	var row catalogueRow
-	if ok, err := durable.ReadJSON(w.x.store, key, &row); err != nil || !ok {
+	if ok, err := readRow(w.x.store, key, &row); err != nil || !ok {
 		return errors.Join(err, fmt.Errorf("row %q is there: %t", key, ok))
 	}
 	from := largeName{w.SID, row.File, [32]byte(key[len(key)-32:])}
@@ -49,7 +49,7 @@ func (w *deleter) moveFile(ctx context.Context, key []byte) error {
 	b := w.x.store.NewBatch()
 	row.File, row.DataKey = to.file, w.DataKey
 	err := errors.Join(
-		durable.WriteJSON(b, key, row), b.Delete(heldKey(w.SID, from.file)),
+		writeRow(b, key, &row), b.Delete(heldKey(w.SID, from.file)),
 		durable.WriteJSON(b, heldKey(w.SID, to.file), heldRow{At: row.At, Page: to.h}),
 	)
 	if err == nil {

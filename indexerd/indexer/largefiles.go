@@ -147,7 +147,7 @@ func (l *larges) remove(n largeName) error { return l.folder.Sub(n.folder()).Rem
 // named reports whether the catalogue, as r shows it, names the file.
 func (n largeName) named(r durable.Reader) (bool, error) {
 	var row catalogueRow
-	ok, err := durable.ReadJSON(r, sidKey('C', n.sid, n.h[:]...), &row)
+	ok, err := readRow(r, sidKey('C', n.sid, n.h[:]...), &row)
 	return ok && row.File == n.file, err
 }
 

@@ -97,7 +97,7 @@ func (x *Indexer) pageIn(r durable.Reader, publisher envelope.Name, series, url 
 	}
 	h := sha256.Sum256([]byte(url))
 	var row catalogueRow
-	ok, err := durable.ReadJSON(r, sidKey('C', rec.SID, h[:]...), &row)
+	ok, err := readRow(r, sidKey('C', rec.SID, h[:]...), &row)
 	if err != nil {
 		return nil, err
 	}

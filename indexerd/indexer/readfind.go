@@ -102,7 +102,7 @@ func (x *Indexer) Find(url string, purpose grants.Purpose) (all []Found, err err
 	h := sha256.Sum256([]byte(url))
 	for _, rec := range recs {
 		var row catalogueRow
-		ok, err := durable.ReadJSON(snapshot, sidKey('C', rec.SID, h[:]...), &row)
+		ok, err := readRow(snapshot, sidKey('C', rec.SID, h[:]...), &row)
 		if err != nil {
 			return nil, err
 		}

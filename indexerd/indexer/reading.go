@@ -122,7 +122,7 @@ func reasonOf(err error) (grants.Reason, error) {
 // may not, or a fault.
 func (r *Reading) find(g *gate, h []byte) (*catalogueRow, Terms, error) {
 	row := new(catalogueRow)
-	ok, err := durable.ReadJSON(r.rows, sidKey('C', g.rec.SID, h...), row)
+	ok, err := readRow(r.rows, sidKey('C', g.rec.SID, h...), row)
 	if err != nil {
 		return nil, Terms{}, err
 	}

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
@@ -123,7 +121,7 @@ func (r *Reading) Pages(o *Offer) iter.Seq2[*Page, error] {
 
 func (r *Reading) pageOf(g *gate, raw []byte) (*Page, error) {
 	row := new(catalogueRow)
-	if err := json.Unmarshal(raw, row); err != nil {
+	if err := row.ParseRow(raw); err != nil {
 		return nil, err
 	}
 	terms, err := g.mayRead(row, &r.who, r.x.latest())

@@ -82,18 +82,15 @@ func (p *rebind) Prepare(tx *translog.Tx) error {
 }
 
 // drop takes the catalogue's rows of what the new grant leaves outside, and tells it.
-func (p *rebind) drop(tx *translog.Tx, outside [][]byte) (err error) {
-	tell, err := newTeller(tx.Batch())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, tell.end()) }()
-	for _, key := range outside {
-		if err := errors.Join(tx.Batch().Delete(key), tell.page(p.rec.SID, key[len(key)-32:], true, tx.Now())); err != nil {
+func (p *rebind) drop(tx *translog.Tx, outside [][]byte) error {
+	hashes := make([][]byte, len(outside))
+	for i, key := range outside {
+		if err := tx.Batch().Delete(key); err != nil {
 			return err
 		}
+		hashes[i] = key[len(key)-32:]
 	}
-	return nil
+	return tellGone(tx, p.rec.SID, hashes)
 }
 
 // bind makes g the grant under which the state is held, and so ends what an

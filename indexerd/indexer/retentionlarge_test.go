@@ -45,7 +45,7 @@ func (r *rig) makeLarge(s *series, rec *seriesRecord, url string) largeName {
 	x, h := r.x, sha256.Sum256([]byte(url))
 	key := sidKey('C', rec.SID, h[:]...)
 	var row catalogueRow
-	if ok, err := durable.ReadJSON(x.store, key, &row); err != nil || !ok {
+	if ok, err := readRow(x.store, key, &row); err != nil || !ok {
 		r.t.Fatal(ok, err)
 	}
 	sealed := must[[]byte](r.t)(x.store.Get(segmentKey(rec.SID, row.Segment)))
@@ -62,7 +62,7 @@ func (r *rig) makeLarge(s *series, rec *seriesRecord, url string) largeName {
 	defer b.Close()
 	old := row.Segment
 	row.File, row.Segment = n.file, 0
-	err = errors.Join(err, seal.Close(), file.Keep(), durable.WriteJSON(b, key, row), b.Delete(segmentKey(rec.SID, old)), b.Delete(heldKey(rec.SID, old)),
+	err = errors.Join(err, seal.Close(), file.Keep(), writeRow(b, key, &row), b.Delete(segmentKey(rec.SID, old)), b.Delete(heldKey(rec.SID, old)),
 		durable.WriteJSON(b, heldKey(rec.SID, n.file), heldRow{At: row.At, Page: h}), b.Commit())
 	if err != nil {
 		r.t.Fatal(err)

@@ -28,9 +28,9 @@ const purgeStep = 1000
 
 // A purgedPage is what a catalogue row says of its payload's end.
 type purgedPage struct {
-	At    int64  `json:"at"`    // Unix seconds
-	Step  uint64 `json:"step"`  // whose row tells the entry
-	Place int    `json:"place"` // in the entry's set
+	At    int64  // Unix seconds
+	Step  uint64 // whose row tells the entry
+	Place int    // in the entry's set
 }
 
 // An openPurge is a purge that is not in the log yet.
@@ -143,17 +143,13 @@ func (p *purge) Prepare(tx *translog.Tx) error {
 }
 
 // dropPages takes the payloads of the pages out of the catalogue. Their rows stay.
-func (p *purge) dropPages(tx *translog.Tx, rec *seriesRecord, still map[uint64]bool) (err error) {
+func (p *purge) dropPages(tx *translog.Tx, rec *seriesRecord, still map[uint64]bool) error {
 	b := tx.Batch()
-	tell, err := newTeller(b)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, tell.end()) }()
+	var gone [][]byte
 	for _, h := range p.pages {
 		key := sidKey('C', rec.SID, h[:]...)
 		var row catalogueRow
-		ok, err := durable.ReadJSON(b, key, &row)
+		ok, err := readRow(b, key, &row)
 		if err != nil {
 			return err
 		}
@@ -166,11 +162,12 @@ func (p *purge) dropPages(tx *translog.Tx, rec *seriesRecord, still map[uint64]b
 		row.Held, row.Reason = false, string(grants.ErrRetention)
 		row.Segment, row.File, row.Offset, row.Length, row.DataKey = 0, 0, 0, 0, 0
 		p.open.Leaves = append(p.open.Leaves, rec.leafKey().Leaf(translog.OpTombstone, row.JournalEpoch, row.Revision, row.URL, [32]byte{}).Hash())
-		if err := errors.Join(durable.WriteJSON(b, key, row), tell.page(rec.SID, h[:], true, tx.Now())); err != nil {
+		if err := writeRow(b, key, &row); err != nil {
 			return err
 		}
+		gone = append(gone, h[:])
 	}
-	return nil
+	return tellGone(tx, rec.SID, gone)
 }
 
 // Finish has nothing to add.

@@ -20,7 +20,7 @@ func (x *Indexer) sweepSegment(ctx context.Context, rec *seriesRecord, d dueSegm
 	var frame, raw []byte
 	for _, h := range pages {
 		var row catalogueRow
-		ok, err := durable.ReadJSON(x.store, sidKey('C', rec.SID, h[:]...), &row)
+		ok, err := readRow(x.store, sidKey('C', rec.SID, h[:]...), &row)
 		if err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func (p *move) Prepare(tx *translog.Tx) error {
 	}
 	rows := make([]catalogueRow, len(p.pages))
 	for i, m := range p.pages {
-		ok, err := durable.ReadJSON(b, sidKey('C', sid, m.h[:]...), &rows[i])
+		ok, err := readRow(b, sidKey('C', sid, m.h[:]...), &rows[i])
 		if err != nil {
 			return err
 		}
@@ -98,15 +98,16 @@ func (p *move) Prepare(tx *translog.Tx) error {
 	for i, m := range p.pages {
 		row := rows[i]
 		row.Segment, row.Offset, row.DataKey = p.to, m.offset, rec.DataKey
-		if err := durable.WriteJSON(b, sidKey('C', sid, m.h[:]...), row); err != nil {
+		if err := writeRow(b, sidKey('C', sid, m.h[:]...), &row); err != nil {
 			return err
 		}
 	}
+	rec.Moves++ // who has read the rows sees that they have changed
 	left := openPurge{Publisher: rec.Publisher, Series: rec.Series, SID: sid, Step: p.x.segment.Add(1), Numbers: []uint64{p.from}}
 	return errors.Join(
 		b.Set(segmentKey(sid, p.to), p.sealed), durable.WriteJSON(b, heldKey(sid, p.to), p.held),
 		b.Delete(segmentKey(sid, p.from)), b.Delete(heldKey(sid, p.from)),
-		durable.WriteJSON(b, openPurgeKey(sid, left.Step), left),
+		durable.WriteJSON(b, openPurgeKey(sid, left.Step), left), rec.write(b),
 	)
 }
 

@@ -174,7 +174,7 @@ func eachPage(r durable.Reader, sid uint32, f func(key []byte, row *catalogueRow
 			return err
 		}
 		var row catalogueRow
-		if err := json.Unmarshal(kv.Value, &row); err != nil {
+		if err := row.ParseRow(kv.Value); err != nil {
 			return fmt.Errorf("row %q: %w", kv.Key, err)
 		}
 		if err := f(kv.Key, &row); err != nil {

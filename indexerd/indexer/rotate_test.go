@@ -115,7 +115,7 @@ func TestEveryAddressMeansTheSameLogAfterARotation(t *testing.T) {
 	for i, want := range []uint32{1, 0, 0} {
 		h := sha256.Sum256([]byte(urls(site, 3)[i]))
 		var row catalogueRow
-		if ok, err := durable.ReadJSON(r.x.store, sidKey('C', rec.SID, h[:]...), &row); !ok || err != nil || row.Log != want || row.Entry != 0 {
+		if ok, err := readRow(r.x.store, sidKey('C', rec.SID, h[:]...), &row); !ok || err != nil || row.Log != want || row.Entry != 0 {
 			t.Errorf("page %d stands at entry %d of log %d, want entry 0 of log %d; %v", i, row.Entry, row.Log, want, err)
 		}
 	}

@@ -48,7 +48,7 @@ func seriesKey(publisher envelope.Name, series string) []byte {
 func objectKey(id envelope.Hash) []byte { return append([]byte{'O'}, id[:]...) }
 
 func sidKey(space byte, sid uint32, rest ...byte) []byte {
-	k := binary.BigEndian.AppendUint32([]byte{space}, sid)
+	k := binary.BigEndian.AppendUint32(append(make([]byte, 0, 1+4+len(rest)), space), sid)
 	return append(k, rest...)
 }
 
@@ -127,6 +127,8 @@ type seriesRecord struct {
 	Partial []revokedRecord `json:"partial,omitempty"`
 	// Deletions counts those under way; nothing is accepted meanwhile.
 	Deletions uint32 `json:"deletions,omitzero"`
+	// Moves counts segments that were put in the place of others.
+	Moves uint64 `json:"moves,omitzero"`
 	// DataKey is the generation of the data key that seals what comes.
 	DataKey uint32 `json:"data_key,omitzero"`
 }
@@ -152,26 +154,26 @@ func (r *seriesRecord) subject(g *grants.Grant) envelope.Name {
 
 // A catalogueRow is a page that was offered and not deleted.
 type catalogueRow struct {
-	URL          string        `json:"url"`
-	Digest       envelope.Hash `json:"digest"`
-	Format       uint8         `json:"format"`
-	JournalEpoch uint64        `json:"journal_epoch"`
-	Revision     uint64        `json:"revision"`
-	Modified     int64         `json:"modified,omitzero"`
-	Held         bool          `json:"held"`             // the payload is in the segment
-	Reason       string        `json:"reason,omitempty"` // why it is not
-	Segment      uint64        `json:"segment,omitzero"`
-	File         uint64        `json:"file,omitzero"`   // in place of a segment: the number of a large page's file
-	Offset       uint64        `json:"offset,omitzero"` // in the decompressed frame
-	Length       uint64        `json:"length,omitzero"`
-	DataKey      uint32        `json:"data_key,omitzero"` // generation of the key that seals the segment
-	GrantID      envelope.Hash `json:"grant_id"`
-	Log          uint32        `json:"log,omitzero"` // number of the log, see translog.Tx.Log
-	Entry        uint64        `json:"entry"`        // index in it
-	Place        int           `json:"place"`        // in that entry's set
-	At           int64         `json:"at,omitzero"`  // when it was taken in, in Unix seconds
+	URL          string
+	Digest       envelope.Hash
+	Format       uint8
+	JournalEpoch uint64
+	Revision     uint64
+	Modified     int64
+	Held         bool   // the payload is in the segment
+	Reason       string // why it is not
+	Segment      uint64
+	File         uint64 // in place of a segment: the number of a large page's file
+	Offset       uint64 // in the decompressed frame
+	Length       uint64
+	DataKey      uint32 // generation of the key that seals the segment
+	GrantID      envelope.Hash
+	Log          uint32 // number of the log, see translog.Tx.Log
+	Entry        uint64 // index in it
+	Place        int    // in that entry's set
+	At           int64  // when it was taken in, in Unix seconds
 	// Purged tells of a payload that went at the end of its retention.
-	Purged *purgedPage `json:"purged,omitempty"`
+	Purged *purgedPage
 }
 
 // A deletedRow is what is kept of a deleted page: enough to prove the deletion.

@@ -170,7 +170,7 @@ func (in *ingest) findOverlaps(tx *translog.Tx) error {
 				continue
 			}
 			var row catalogueRow
-			ok, err := durable.ReadJSON(tx.Batch(), sidKey('C', other.SID, it.h[:]...), &row)
+			ok, err := readRow(tx.Batch(), sidKey('C', other.SID, it.h[:]...), &row)
 			if err != nil {
 				return err
 			}

@@ -129,7 +129,7 @@ func (r *seriesRecord) turn(b *durable.Batch) error {
 func (r *seriesRecord) holds(rd durable.Reader, p wantedPage) (bool, error) {
 	h := sha256.Sum256([]byte(p.URL))
 	var row catalogueRow
-	ok, err := durable.ReadJSON(rd, sidKey('C', r.SID, h[:]...), &row)
+	ok, err := readRow(rd, sidKey('C', r.SID, h[:]...), &row)
 	return ok && row.Held && row.Digest == p.Digest, err
 }
 

@@ -231,7 +231,7 @@ func (in *ingest) bases(r durable.Reader, rec *seriesRecord, size uint64) ([]bas
 			continue
 		}
 		b := base{at: at}
-		ok, err := durable.ReadJSON(r, sidKey('C', rec.SID, it.h[:]...), &b.row)
+		ok, err := readRow(r, sidKey('C', rec.SID, it.h[:]...), &b.row)
 		if err != nil {
 			return nil, err
 		}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/content/state"
 	"github.com/uzpif-oi/uzpif-oi/grants"
-	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
 )
 
@@ -91,7 +90,7 @@ func (s *session) namedRows(sid uint32, hashes [][]byte, answer *oiv1.RangeAnswe
 			return refuse(grants.ErrMalformed, "a hash of %d octets", len(h))
 		}
 		var row catalogueRow
-		ok, err := durable.ReadJSON(s.x.store, sidKey('C', sid, h...), &row)
+		ok, err := readRow(s.x.store, sidKey('C', sid, h...), &row)
 		if err != nil {
 			return err
 		}

@@ -79,8 +79,10 @@ func (in *ingest) settle(b *durable.Batch) error {
 	var came []string
 	for i := range in.items {
 		it := &in.items[i]
-		if _, err := rec.unwant(b, it.h, it.revision); err != nil {
-			return err
+		if rec.Wanted > 0 {
+			if _, err := rec.unwant(b, it.h, it.revision); err != nil {
+				return err
+			}
 		}
 		if it.op == translog.OpPut {
 			came = append(came, it.url)

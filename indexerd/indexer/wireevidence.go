@@ -103,7 +103,7 @@ func (m *evidenceMaker) page(rec *seriesRecord, q Question) ([]byte, error) {
 	}
 	h := sha256.Sum256([]byte(q.URL))
 	var row catalogueRow
-	ok, err := durable.ReadJSON(m.r, sidKey('C', rec.SID, h[:]...), &row)
+	ok, err := readRow(m.r, sidKey('C', rec.SID, h[:]...), &row)
 	if err != nil {
 		return nil, err
 	}
