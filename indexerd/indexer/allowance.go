@@ -44,9 +44,41 @@ func (x *Indexer) SetAllowance(a Allowance) { x.allowance.Store(&a) }
 // paces holds how fast each publisher goes. It outlives sessions, and knows only
 // publishers that were trusted.
 type paces struct {
-	// byNameMu guards byName.
+	// byNameMu guards what follows.
 	byNameMu sync.Mutex
 	byName   map[envelope.Name]*pace
+	// Who delivered last, and who did last of all others.
+	last, other delivery
+}
+
+// A delivery is when a publisher delivered a batch last, by the machine's clock.
+type delivery struct {
+	name envelope.Name
+	at   time.Time
+}
+
+// While several publishers deliver, each is asked for batches of at most sharedItems:
+// the others wait for every one of them. They do while each has delivered something in
+// sharedFor.
+const (
+	sharedItems = 500
+	sharedFor   = 5 * time.Second
+)
+
+// share notes that a publisher delivers, and is how many items a batch of it should
+// have at the most; 0: as many as are taken.
+func (x *Indexer) share(name envelope.Name, now time.Time) uint32 {
+	p := &x.paces
+	p.byNameMu.Lock()
+	defer p.byNameMu.Unlock()
+	if p.last.name != name {
+		p.other = p.last
+	}
+	p.last = delivery{name, now}
+	if p.other.name == "" || now.Sub(p.other.at) > sharedFor {
+		return 0
+	}
+	return sharedItems
 }
 
 // A pace is that of one publisher.

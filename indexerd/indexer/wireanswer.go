@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -98,7 +99,7 @@ func (s *session) answer(ctx context.Context, series string, batch envelope.Hash
 	if err != nil {
 		return err
 	}
-	if err := s.link.Urgent(ctx, batchResult(&oiv1.BatchResult{Series: series, BatchId: batch[:], Committed: w, Consistency: rawHashes(path)})); err != nil {
+	if err := s.link.Urgent(ctx, batchResult(&oiv1.BatchResult{Series: series, BatchId: batch[:], Committed: w, Consistency: rawHashes(path), BatchItems: s.x.share(s.peer.Card.Identity, time.Now())})); err != nil {
 		return err
 	}
 	if log == s.x.tlog && tree.Size > s.shown.Size {

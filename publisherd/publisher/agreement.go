@@ -1,8 +1,10 @@
 package publisher
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/uzpif-oi/uzpif-oi/content/state"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
@@ -184,8 +186,11 @@ type storedAnswer struct {
 // A reconciliation ends with the batch that reaches the revision reach.
 func (a agreement) accept(ans storedAnswer, m translog.Manifest, p pendingBatch, decided []decided, note []byte, reach uint64, k kept) (cursor, error) {
 	items := p.Items
-	b := a.store.NewBatchOf(len(items)*acceptedOctets + octetsOf(k.bodies)/2)
+	b := a.store.NewBatchOf(octetsOf(k.bodies)/2 + len(items)*baseOctets)
 	defer b.Close()
+	// What nothing below reads: it is far cheaper to fill.
+	rows := a.store.NewBlindBatch()
+	defer rows.Close()
 	c, err := a.cursor(b)
 	if err != nil {
 		return c, err
@@ -197,7 +202,7 @@ func (a agreement) accept(ans storedAnswer, m translog.Manifest, p pendingBatch,
 	if plan.Root() != m.StateAfter {
 		return c, errors.New("the state moved while a batch was under way")
 	}
-	if err := plan.Apply(b); err != nil {
+	if err := plan.Apply(rows); err != nil {
 		return c, err
 	}
 	c.JournalEpoch, c.Acked, c.State, c.Receipt, c.Pages = m.JournalEpoch, m.Through, plan.Root(), ans.Receipt, plan.Count()
@@ -210,7 +215,7 @@ func (a agreement) accept(ans storedAnswer, m translog.Manifest, p pendingBatch,
 	if err != nil {
 		return c, err
 	}
-	if err := errors.Join(a.writeAcked(b, m, ans.Receipt, items, decided), a.keepBases(b, items, decided, k), a.settleLetters(b, items, decided, ans.IssuedAt)); err != nil {
+	if err := errors.Join(a.writeAcked(rows, m, ans.Receipt, items, decided), a.keepBases(b, items, decided, k), a.settleLetters(b, items, decided, ans.IssuedAt)); err != nil {
 		return c, err
 	}
 	for key, val := range map[string]any{
@@ -224,15 +229,15 @@ func (a agreement) accept(ans storedAnswer, m translog.Manifest, p pendingBatch,
 	if err := errors.Join(b.Set(treeKey(a.rel.Indexer), note), b.Delete(pendingKey(a.rel.Series)), a.countReceipt(b, &ans)); err != nil {
 		return c, err
 	}
-	if err := b.Commit(); err != nil {
+	if err := errors.Join(rows.Merge(b), rows.Commit()); err != nil {
 		return c, fmt.Errorf("receipt %s: %w", ans.Receipt, err)
 	}
 	return c, nil
 }
 
-// acceptedOctets is about what one page takes in the commit of a receipt, with its part
-// of the state, and without its base, which shrinks to the half or less.
-const acceptedOctets = 760
+// baseOctets is about what the base of one page takes in the commit of a receipt, beside
+// its payload, which shrinks to the half or less.
+const baseOctets = 160
 
 // decided is the indexer's decision on one item.
 type decided struct {
@@ -249,18 +254,29 @@ const storedLeaf = 1 + 32
 func (a agreement) writeAcked(b *durable.Batch, m translog.Manifest, receipt envelope.Hash, items []offered, decided []decided) error {
 	order := setOrder(decided)
 	sets := make([][]byte, max(1, len(order))) // a batch without items has one empty set
+	type placed struct {
+		h        [32]byte
+		at       int // in items
+		in, next int // in which set, and where there
+	}
+	all := make([]placed, len(items))
+	for i := range items {
+		n := order[decided[i].decision]
+		all[i] = placed{urlHash(items[i].URL), i, n, len(sets[n]) / storedLeaf}
+		sets[n] = append(append(sets[n], byte(decided[i].op)), decided[i].leaf[:]...)
+	}
+	// Rows that come by ascending key are far cheaper for the store to take.
+	slices.SortFunc(all, func(a, b placed) int { return bytes.Compare(a.h[:], b.h[:]) })
 	var packed []byte
-	for i, it := range items {
-		d := decided[i]
-		n := order[d.decision]
-		h := urlHash(it.URL)
+	for i := range all {
+		p := &all[i]
+		it, d := &items[p.at], &decided[p.at]
 		row := ackedPage{
 			URL: it.URL, Digest: it.Digest, Op: it.Op, JournalEpoch: m.JournalEpoch, Revision: it.Revision,
-			Decision: d.decision, Reason: d.reason, Receipt: receipt, Set: n, Place: len(sets[n]) / storedLeaf,
+			Decision: d.decision, Reason: d.reason, Receipt: receipt, Set: p.in, Place: p.next,
 		}
-		sets[n] = append(append(sets[n], byte(d.op)), d.leaf[:]...)
 		packed = row.append(packed[:0])
-		if err := b.Set(ackedKey(a.rel.Series, h), packed); err != nil {
+		if err := b.Set(ackedKey(a.rel.Series, p.h), packed); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package publisher
 import (
 	"errors"
 	"reflect"
+	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -90,8 +91,11 @@ func TestALargeCollectionHasLargerBatches(t *testing.T) {
 			t.Errorf("%d pages: %d items, want %d", pages, n, want)
 		}
 	}
-	d := &drafter{most: itemsFor(1_000_000), limits: &oiv1.Limits{BatchItems: 1000}}
-	if n := d.maxItems(); n != 1000 {
-		t.Errorf("%d items for an indexer that takes 1000", n)
+	d := &drafter{most: itemsFor(1_000_000), limits: &oiv1.Limits{BatchItems: 5000}, fewer: new(atomic.Uint32)}
+	for asked, want := range map[uint32]int{0: 5000, 1: 256, 1000: 1000, 6000: 5000, 1<<32 - 1: 5000} {
+		d.fewer.Store(asked)
+		if n := d.maxItems(); n != want {
+			t.Errorf("%d items for an indexer that takes 5000 and asks for %d, want %d", n, asked, want)
+		}
 	}
 }

@@ -116,6 +116,7 @@ type session struct {
 	refused map[string]error                 // series that the indexer did not admit
 	credit  uint64                           // of the batch under way, in octets
 	early   *oiv1.BatchResult                // its answer, if it came before all was sent
+	fewer   atomic.Uint32                    // the most items of a batch while others deliver as well; 0: they do not
 	poison  int                              // pages that were found to be refused with every batch
 	whole   bool                             // no patches any more: a base was unknown
 	told    bool                             // the indexer said by itself that a deletion is done

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"google.golang.org/protobuf/proto"
 
@@ -22,6 +23,9 @@ const (
 	batchBytes = 4 << 20
 	leastItems = 4000
 	mostItems  = 8000
+	// fewestItems is what an indexer may ask for, since others deliver as well. What
+	// it takes it may bound further.
+	fewestItems = 256
 )
 
 // itemsFor is how many items a batch has at the most, where the collection has so many
@@ -63,8 +67,9 @@ type drafter struct {
 	source  reader
 	cache   *payloads
 	limits  *oiv1.Limits
-	target  uint64 // the journal's head when the push began
-	most    int    // items of a draft
+	target  uint64         // the journal's head when the push began
+	most    int            // items of a draft
+	fewer   *atomic.Uint32 // the session's
 	report  *Result
 	pace    pacer
 	resend  map[[32]byte]bool // pages that are offered whatever is known of them
@@ -162,7 +167,15 @@ func (d *drafter) next(ctx context.Context, from, begins uint64) (*draft, error)
 }
 
 func (d *drafter) maxBytes() int { return min(batchBytes, int(d.limits.BatchBytes)) }
-func (d *drafter) maxItems() int { return min(d.most, int(d.limits.BatchItems)) }
+
+// maxItems is the most items of a draft, at this moment.
+func (d *drafter) maxItems() int {
+	most := min(d.most, int(d.limits.BatchItems))
+	if asked := int(d.fewer.Load()); asked > 0 {
+		most = min(most, max(asked, fewestItems))
+	}
+	return most
+}
 
 // maxShared is the largest payload that may share a batch; maxPage that of any
 // page.

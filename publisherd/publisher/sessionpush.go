@@ -112,7 +112,7 @@ func (s *session) newDrafter(a agreement, col *collection, target uint64, pages 
 	}
 	return &drafter{
 		p: s.p, journal: col.journal, agreed: a, members: members, source: col.source, cache: col.cache,
-		limits: s.welcome.Limits, target: target, most: itemsFor(pages), report: new(Result), one: make(chan struct{}, 1),
+		limits: s.welcome.Limits, target: target, most: itemsFor(pages), fewer: &s.fewer, report: new(Result), one: make(chan struct{}, 1),
 		pace: pacer{limits: a.limits(), used: paced.Used}, patches: s.patches(),
 	}, nil
 }
@@ -189,6 +189,7 @@ func (s *session) offerOne(ctx context.Context, a agreement, c cursor, dr *draft
 		return c, err
 	}
 	s.p.pulse.answer.Since(began)
+	s.fewer.Store(answer.BatchItems)
 	if answer.Refused != nil {
 		s.noteRefusal(a.rel, clean(answer.Refused.Reason))
 		refused := refusedBy(answer.Refused)

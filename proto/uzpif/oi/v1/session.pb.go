@@ -2323,7 +2323,12 @@ type BatchResult struct {
 	Committed *Committed `protobuf:"bytes,4,opt,name=committed,proto3" json:"committed,omitempty"`
 	// consistency leads from the smaller to the larger of two trees: the
 	// receipt's, and the last one that this session has shown.
-	Consistency   [][]byte `protobuf:"bytes,5,rep,name=consistency,proto3" json:"consistency,omitempty"`
+	Consistency [][]byte `protobuf:"bytes,5,rep,name=consistency,proto3" json:"consistency,omitempty"`
+	// batch_items asks for at most so many items in each batch from now on, until
+	// the next answer: other publishers deliver at the same time, and wait for each
+	// batch. 0: only Limits.batch_items counts. It is a wish; what is above it is
+	// taken, too.
+	BatchItems    uint32 `protobuf:"varint,6,opt,name=batch_items,json=batchItems,proto3" json:"batch_items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2391,6 +2396,13 @@ func (x *BatchResult) GetConsistency() [][]byte {
 		return x.Consistency
 	}
 	return nil
+}
+
+func (x *BatchResult) GetBatchItems() uint32 {
+	if x != nil {
+		return x.BatchItems
+	}
+	return 0
 }
 
 // Committed is what a commit answers, and is kept for as long as the receipt.
@@ -3200,13 +3212,15 @@ const file_uzpif_oi_v1_session_proto_rawDesc = "" +
 	"\brefusals\x18\x04 \x03(\v2\x1b.uzpif.oi.v1.ContentRefusalR\brefusals\"C\n" +
 	"\x0eReceiptRequest\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x19\n" +
-	"\bbatch_id\x18\x02 \x01(\fR\abatchId\"\xc6\x01\n" +
+	"\bbatch_id\x18\x02 \x01(\fR\abatchId\"\xe7\x01\n" +
 	"\vBatchResult\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\tR\x06series\x12\x19\n" +
 	"\bbatch_id\x18\x02 \x01(\fR\abatchId\x12,\n" +
 	"\arefused\x18\x03 \x01(\v2\x12.uzpif.oi.v1.FaultR\arefused\x124\n" +
 	"\tcommitted\x18\x04 \x01(\v2\x16.uzpif.oi.v1.CommittedR\tcommitted\x12 \n" +
-	"\vconsistency\x18\x05 \x03(\fR\vconsistency\"\xf8\x01\n" +
+	"\vconsistency\x18\x05 \x03(\fR\vconsistency\x12\x1f\n" +
+	"\vbatch_items\x18\x06 \x01(\rR\n" +
+	"batchItems\"\xf8\x01\n" +
 	"\tCommitted\x12\x18\n" +
 	"\areceipt\x18\x01 \x01(\fR\areceipt\x12\x18\n" +
 	"\aentries\x18\x02 \x03(\fR\aentries\x12/\n" +
