@@ -81,6 +81,7 @@ func TestAProposalThatFailsLateSpoilsItsGroup(t *testing.T) {
 		"the removal of a row": func(tx *Tx) error {
 			return tx.Batch().Delete([]byte("never there"))
 		},
+		"a row that none behind it sees": func(tx *Tx) error { return tx.Last().Set([]byte("z"), nil) },
 	} {
 		r := open(t, durabletest.New(), nil)
 		r.grow(t, 1, true)
@@ -96,6 +97,48 @@ func TestAProposalThatFailsLateSpoilsItsGroup(t *testing.T) {
 			t.Errorf("behind %s: size %d, want 2", name, size)
 		}
 		r.close(t)
+	}
+}
+
+// TestWhoAsksForItIsTheLastOfItsGroup, and its rows come behind those of the others.
+func TestWhoAsksForItIsTheLastOfItsGroup(t *testing.T) {
+	r := open(t, durabletest.New(), nil)
+	defer r.close(t)
+	row := func(key, value string) func(*Tx) error {
+		return func(tx *Tx) error { return tx.Batch().Set([]byte(key), []byte(value)) }
+	}
+	many := func(tx *Tx) error {
+		if _, err := tx.Last().Get([]byte("first")); err == nil {
+			t.Error("what is only written to is read")
+		}
+		return errors.Join(tx.Last().Set([]byte("first"), []byte("many")), tx.Last().Set([]byte("many"), []byte("many")), row("beside", "many")(tx))
+	}
+	sees := func(tx *Tx) error {
+		for _, key := range []string{"first", "many", "beside"} {
+			if v, err := tx.Batch().Get([]byte(key)); err != nil || string(v) != "many" {
+				t.Errorf("behind it %s is %q, %v", key, v, err)
+			}
+		}
+		return nil
+	}
+	first, last, next := &proposal{n: 1, prepare: row("first", "first")}, &proposal{n: 1, prepare: many}, &proposal{n: 1, prepare: sees}
+	if err := errors.Join(together(t, r, first, last, next)...); err != nil {
+		t.Fatal(err)
+	}
+	if first.got.Tree != last.got.Tree || last.got.Tree.Size != 2 || next.got.Tree.Size != 3 {
+		t.Errorf("trees %+v, %+v, %+v", first.got.Tree, last.got.Tree, next.got.Tree)
+	}
+	// The group of one takes another way.
+	if err := errors.Join(together(t, r, &proposal{prepare: row("first", "first")})...); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := r.Commit(context.Background(), &proposal{n: 1, prepare: many}); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Commit(context.Background(), &proposal{prepare: sees}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

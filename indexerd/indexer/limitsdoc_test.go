@@ -67,6 +67,8 @@ func bounds() []bound {
 		{"Session", "frames without content a second, of one publisher; more wait", framesPerSecond},
 		{"Session: Batch", "one chunk", size(l.ChunkBytes)},
 		{"Session: Batch", "items", l.BatchItems},
+		{"Session: Batch", "items that are asked for while other publishers deliver", sharedItems},
+		{"Session: Batch", "behind the last batch of another, in which it counts as delivering", span(sharedFor)},
 		{"Session: Batch", "decompressed, without the list of items", size(l.BatchBytes)},
 		{"Session: Batch", "the list of items", size(itemBytes)},
 		{"Session: Batch", "one page in it", size(l.AloneBytes)},

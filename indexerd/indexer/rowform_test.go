@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/packed"
 )
 
 func drawnRow(t *rapid.T) *catalogueRow {
@@ -43,15 +45,15 @@ func TestRowsAreReadAsTheyWereWritten(t *testing.T) {
 				drawn.Fatalf("%+v is read as %+v: %v", wrote, read, err)
 			}
 			for n := range raw {
-				if err := read.ParseRow(raw[:n]); !errors.Is(err, errRow) {
+				if err := read.ParseRow(raw[:n]); !errors.Is(err, packed.ErrDamaged) {
 					drawn.Fatalf("%d octets of %x are read: %v", n, raw, err)
 				}
 			}
-			if err := read.ParseRow(append(raw, 0)); !errors.Is(err, errRow) {
+			if err := read.ParseRow(append(raw, 0)); !errors.Is(err, packed.ErrDamaged) {
 				drawn.Fatalf("%x with an octet behind it is read: %v", raw, err)
 			}
 			raw[0] = '{'
-			if err := read.ParseRow(raw); !errors.Is(err, errRow) {
+			if err := read.ParseRow(raw); !errors.Is(err, packed.ErrDamaged) {
 				drawn.Fatalf("a row of another form is read: %v", err)
 			}
 		}

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
@@ -41,17 +39,17 @@ type head struct {
 
 // A pageRow is what the journal knows of a page.
 type pageRow struct {
-	URL         string        `json:"url"`
-	Location    string        `json:"location"`
-	Source      envelope.Hash `json:"source,omitzero"` // of the source's octets
-	Digest      envelope.Hash `json:"digest,omitzero"`
-	Fingerprint envelope.Hash `json:"fingerprint,omitzero"`
-	Format      uint8         `json:"format"`
-	Size        int           `json:"size"`
-	Revision    uint64        `json:"revision"`
-	Modified    envelope.Time `json:"modified,omitzero"` // of the last change of the fingerprint
-	Deleted     bool          `json:"deleted,omitzero"`
-	Denied      []string      `json:"denied,omitempty"` // purposes that the page itself denies, ascending
+	URL         string
+	Location    string
+	Source      envelope.Hash // of the source's octets
+	Digest      envelope.Hash
+	Fingerprint envelope.Hash
+	Format      uint8
+	Size        int
+	Revision    uint64
+	Modified    envelope.Time // of the last change of the fingerprint
+	Deleted     bool
+	Denied      []string // purposes that the page itself denies, ascending
 
 	stamp content.Stamp // goes to the row of Location
 }
@@ -93,7 +91,13 @@ func (j journal) page(r durable.Reader, h [32]byte) (p pageRow, ok bool, err err
 		return p, false, err
 	}
 	if len(revision) == 8 {
-		ok, err = durable.ReadJSON(r, revisionKey(j.coll, binary.BigEndian.Uint64(revision)), &p)
+		var row []byte
+		if row, err = r.Get(revisionKey(j.coll, binary.BigEndian.Uint64(revision))); err == nil {
+			p, err = unpackPage(row)
+			ok = true
+		} else if errors.Is(err, durable.ErrNotFound) {
+			err = nil
+		}
 	}
 	if err == nil && (!ok || urlHash(p.URL) != h) {
 		err = fmt.Errorf("journal of %s: page %x without its row", j.coll, h)
@@ -216,7 +220,7 @@ func (e *edit) set(h [32]byte, row pageRow) error {
 			return err
 		}
 	}
-	return durable.WriteJSON(e.batch.Batch, revisionKey(e.j.coll, row.Revision), row)
+	return e.batch.Set(revisionKey(e.j.coll, row.Revision), row.append(nil))
 }
 
 // commit makes the edit durable.
@@ -270,8 +274,8 @@ func (j journal) changes(r durable.Reader, from, to uint64, yield func(h [32]byt
 		if err != nil {
 			return err
 		}
-		var row pageRow
-		if err := json.Unmarshal(kv.Value, &row); err != nil {
+		row, err := unpackPage(kv.Value)
+		if err != nil {
 			return fmt.Errorf("journal of %s: row %x: %w", j.coll, kv.Key, err)
 		}
 		if more, err := yield(urlHash(row.URL), row); err != nil || !more {

@@ -4,69 +4,18 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	"github.com/uzpif-oi/uzpif-oi/internal/packed"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
 // Rows of which there is one for each page, or that list the pages of a batch, are
-// packed: numbers are unsigned varints, and text has its length before it. A million
-// of them as JSON would be most of what a push writes.
-
-var errPacked = errors.New("a packed row is damaged")
-
-// unpacker reads a packed row. Behind the first fault it gives nothing more.
-type unpacker struct {
-	rest []byte
-	bad  bool
-}
-
-func (u *unpacker) octets(n uint64) []byte {
-	if u.bad = u.bad || uint64(len(u.rest)) < n; u.bad {
-		return nil
-	}
-	b := u.rest[:n]
-	u.rest = u.rest[n:]
-	return b
-}
-
-func (u *unpacker) octet() byte {
-	if b := u.octets(1); b != nil {
-		return b[0]
-	}
-	return 0
-}
-
-func (u *unpacker) number() uint64 {
-	n, size := binary.Uvarint(u.rest)
-	if u.bad = u.bad || size <= 0; u.bad {
-		return 0
-	}
-	u.rest = u.rest[size:]
-	return n
-}
-
-func (u *unpacker) text() string { return string(u.octets(u.number())) }
-
-func (u *unpacker) hash() (h envelope.Hash) {
-	copy(h[:], u.octets(uint64(len(h))))
-	return h
-}
-
-// end says whether the whole row was read, and without fault.
-func (u *unpacker) end() error {
-	if u.bad || len(u.rest) > 0 {
-		return errPacked
-	}
-	return nil
-}
-
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
+// packed.
 
 // An ackedPage is what the indexer acknowledged last about a page.
 type ackedPage struct {
@@ -87,18 +36,57 @@ func ackedKey(series string, h [32]byte) []byte { return rowKey('A', series, 'p'
 func (p *ackedPage) append(b []byte) []byte {
 	b = append(b, byte(p.Op))
 	b = append(append(b, p.Digest[:]...), p.Receipt[:]...)
-	for _, n := range []uint64{p.JournalEpoch, p.Revision, uint64(p.Set), uint64(p.Place)} {
-		b = binary.AppendUvarint(b, n)
-	}
-	return appendText(appendText(appendText(b, string(p.Decision)), p.Reason), p.URL)
+	b = packed.AppendNumbers(b, p.JournalEpoch, p.Revision, uint64(p.Set), uint64(p.Place))
+	return packed.AppendText(packed.AppendText(packed.AppendText(b, string(p.Decision)), p.Reason), p.URL)
 }
 
 func unpackAcked(row []byte) (p ackedPage, err error) {
-	u := unpacker{rest: row}
-	p.Op, p.Digest, p.Receipt = translog.Op(u.octet()), u.hash(), u.hash()
-	p.JournalEpoch, p.Revision, p.Set, p.Place = u.number(), u.number(), int(u.number()), int(u.number())
-	p.Decision, p.Reason, p.URL = translog.Decision(u.text()), u.text(), u.text()
-	return p, u.end()
+	u := packed.NewReader(row)
+	p.Op, p.Digest, p.Receipt = translog.Op(u.Octet()), u.Hash(), u.Hash()
+	p.JournalEpoch, p.Revision, p.Set, p.Place = u.Number(), u.Number(), int(u.Number()), int(u.Number())
+	p.Decision, p.Reason, p.URL = translog.Decision(u.Text()), u.Text(), u.Text()
+	return p, u.End()
+}
+
+// append packs what the journal knows of a page.
+func (p *pageRow) append(b []byte) []byte {
+	var flags byte
+	if p.Deleted {
+		flags |= 1
+	}
+	if !p.Modified.IsZero() {
+		flags |= 2
+	}
+	b = append(b, flags, p.Format)
+	b = append(append(append(b, p.Source[:]...), p.Digest[:]...), p.Fingerprint[:]...)
+	b = packed.AppendNumbers(b, uint64(p.Size), p.Revision)
+	if flags&2 != 0 {
+		b = binary.AppendVarint(b, p.Modified.Unix())
+	}
+	b = packed.AppendNumbers(packed.AppendText(packed.AppendText(b, p.URL), p.Location), uint64(len(p.Denied)))
+	for _, purpose := range p.Denied {
+		b = packed.AppendText(b, purpose)
+	}
+	return b
+}
+
+func unpackPage(row []byte) (p pageRow, err error) {
+	u := packed.NewReader(row)
+	flags := u.Octet()
+	p.Deleted, p.Format = flags&1 != 0, u.Octet()
+	p.Source, p.Digest, p.Fingerprint = u.Hash(), u.Hash(), u.Hash()
+	p.Size, p.Revision = int(u.Below(1<<62)), u.Number()
+	if flags&2 != 0 {
+		p.Modified = envelope.At(time.Unix(u.Signed(), 0))
+	}
+	p.URL, p.Location = u.Text(), u.Text()
+	for n := u.Number(); n > 0 && u.More(); n-- {
+		p.Denied = append(p.Denied, u.Text())
+	}
+	if flags&^3 != 0 {
+		u.Fault()
+	}
+	return p, u.End()
 }
 
 // lookupAcked finds what was acknowledged last about a page.
@@ -125,7 +113,7 @@ func (a agreement) acked(r durable.Reader, yield func(h [32]byte, p ackedPage) e
 		}
 		p, err := unpackAcked(kv.Value)
 		if err != nil || len(kv.Key) != len(lo)+32 {
-			return fmt.Errorf("row %x: %w", kv.Key, errors.Join(errPacked, err))
+			return fmt.Errorf("row %x: %w", kv.Key, errors.Join(packed.ErrDamaged, err))
 		}
 		if err := yield([32]byte(kv.Key[len(lo):]), p); err != nil {
 			return err
@@ -141,7 +129,7 @@ const maxPending = 64 << 20
 // pack is the row of a pending batch: its manifest, the number of its items, and, if
 // there are any, they in a zstd frame.
 func (p *pendingBatch) pack() ([]byte, error) {
-	row := binary.AppendUvarint(appendText(nil, string(p.Manifest)), uint64(len(p.Items)))
+	row := binary.AppendUvarint(packed.AppendText(nil, string(p.Manifest)), uint64(len(p.Items)))
 	if len(p.Items) == 0 {
 		return row, nil
 	}
@@ -149,7 +137,7 @@ func (p *pendingBatch) pack() ([]byte, error) {
 	for _, it := range p.Items {
 		list = append(list, byte(it.Op), it.Format)
 		list = append(list, it.Digest[:]...)
-		list = appendText(binary.AppendUvarint(list, it.Revision), it.URL)
+		list = packed.AppendText(binary.AppendUvarint(list, it.Revision), it.URL)
 	}
 	encoder, err := baseEncoder()
 	if err != nil {
@@ -159,14 +147,14 @@ func (p *pendingBatch) pack() ([]byte, error) {
 }
 
 func unpackPending(row []byte) (*pendingBatch, error) {
-	u := unpacker{rest: row}
-	p := &pendingBatch{Manifest: []byte(u.text())}
-	items := u.number()
-	if u.bad {
-		return nil, errPacked
+	u := packed.NewReader(row)
+	p := &pendingBatch{Manifest: []byte(u.Text())}
+	items := u.Number()
+	if err := u.Err(); err != nil {
+		return nil, err
 	}
 	if items == 0 {
-		if err := u.end(); err != nil {
+		if err := u.End(); err != nil {
 			return nil, err
 		}
 		return p, nil
@@ -176,20 +164,20 @@ func unpackPending(row []byte) (*pendingBatch, error) {
 		return nil, err
 	}
 	defer decoder.Close()
-	list, err := decoder.DecodeAll(u.rest, nil)
+	list, err := decoder.DecodeAll(u.Rest(), nil)
 	if err != nil {
-		return nil, errors.Join(errPacked, err)
+		return nil, errors.Join(packed.ErrDamaged, err)
 	}
-	for u = (unpacker{rest: list}); len(u.rest) > 0 && !u.bad; {
-		it := offered{Op: translog.Op(u.octet()), Format: u.octet(), Digest: u.hash()}
-		it.Revision, it.URL = u.number(), u.text()
+	for u = packed.NewReader(list); u.More(); {
+		it := offered{Op: translog.Op(u.Octet()), Format: u.Octet(), Digest: u.Hash()}
+		it.Revision, it.URL = u.Number(), u.Text()
 		p.Items = append(p.Items, it)
 	}
-	if err := u.end(); err != nil {
+	if err := u.End(); err != nil {
 		return nil, err
 	}
 	if uint64(len(p.Items)) != items {
-		return nil, errPacked
+		return nil, packed.ErrDamaged
 	}
 	return p, nil
 }

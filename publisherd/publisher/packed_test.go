@@ -5,10 +5,12 @@ import (
 	"reflect"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
+	"github.com/uzpif-oi/uzpif-oi/internal/packed"
 	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
@@ -39,6 +41,28 @@ func TestPackedRowsComeBack(t *testing.T) {
 			t.Fatal("what follows the row is taken")
 		}
 
+		known := pageRow{
+			URL: rapid.String().Draw(t, "url"), Location: rapid.String().Draw(t, "location"), Source: drawnHash(t, "source"), Digest: drawnHash(t, "digest"),
+			Fingerprint: drawnHash(t, "fingerprint"), Format: rapid.Uint8().Draw(t, "format"), Size: rapid.IntRange(0, 1<<40).Draw(t, "size"),
+			Revision: rapid.Uint64().Draw(t, "revision"), Deleted: rapid.Bool().Draw(t, "deleted"), Denied: rapid.SliceOfN(rapid.String(), 0, 3).Draw(t, "denied"),
+		}
+		if len(known.Denied) == 0 {
+			known.Denied = nil
+		}
+		if rapid.Bool().Draw(t, "changed") {
+			known.Modified = envelope.At(time.Unix(rapid.Int64Range(-1<<32, 1<<36).Draw(t, "modified"), 0))
+		}
+		row = known.append(nil)
+		if got, err := unpackPage(row); err != nil || !reflect.DeepEqual(got, known) {
+			t.Fatalf("%+v, %v, want %+v", got, err, known)
+		}
+		if cut := rapid.IntRange(0, len(row)-1).Draw(t, "cut of the page"); !damaged(unpackPage(row[:cut])) {
+			t.Fatalf("%d octets of %d are taken", cut, len(row))
+		}
+		if !damaged(unpackPage(append(row, 0))) {
+			t.Fatal("what follows the page's row is taken")
+		}
+
 		p := pendingBatch{Manifest: rapid.SliceOf(rapid.Byte()).Draw(t, "manifest")}
 		for range rapid.IntRange(0, 20).Draw(t, "items") {
 			p.Items = append(p.Items, offered{
@@ -60,12 +84,13 @@ func TestPackedRowsComeBack(t *testing.T) {
 	})
 }
 
-func damaged[T any](_ T, err error) bool { return errors.Is(err, errPacked) }
+func damaged[T any](_ T, err error) bool { return errors.Is(err, packed.ErrDamaged) }
 
 // A damaged row of the store must end in an error, and in nothing else.
 func FuzzPackedRows(f *testing.F) {
 	page := ackedPage{URL: "https://example.com/", Decision: translog.Include}
 	f.Add(page.append(nil))
+	f.Add((&pageRow{URL: "https://example.com/", Location: "index.html", Denied: []string{"archive"}}).append(nil))
 	row, err := (&pendingBatch{Manifest: []byte("{}"), Items: []offered{{URL: "https://example.com/"}}}).pack()
 	if err != nil {
 		f.Fatal(err)
@@ -74,6 +99,11 @@ func FuzzPackedRows(f *testing.F) {
 	f.Fuzz(func(t *testing.T, row []byte) {
 		if page, err := unpackAcked(row); err == nil {
 			if again, err := unpackAcked(page.append(nil)); err != nil || again != page {
+				t.Errorf("%+v, %v, want %+v", again, err, page)
+			}
+		}
+		if page, err := unpackPage(row); err == nil {
+			if again, err := unpackPage(page.append(nil)); err != nil || !reflect.DeepEqual(again, page) {
 				t.Errorf("%+v, %v, want %+v", again, err, page)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
@@ -13,12 +14,21 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
-// A scan commits to the journal after this many pages or octets of payload.
+// A scan goes to the journal after so many pages that were read, or octets of their
+// payload, in commits of scanPages.
 const (
+	scanAhead  = 64 << 10
 	scanPages  = 2000
 	scanBytes  = 16 << 20
 	scanStamps = 20_000 // files that are as before, and were read nevertheless
 )
+
+// scanSorts is from how many pages on they get their revisions in the order of the
+// hashes of their URLs, which is that of the state and of most rows on both sides: each
+// batch then changes a part of them, and not a little everywhere. Those are many small
+// pages, which shrink as well in one order as in another; fewer keep the order of the
+// source, in which neighbours have most in common.
+const scanSorts = 2 * mostItems
 
 // The guard against a scan that went wrong: more than this share and this
 // number of pages gone at once delete nothing.
@@ -231,7 +241,7 @@ func (s *scanner) take(p content.Page, old located) error {
 		s.pages = append(s.pages, p)
 		s.bytes += len(p.Payload)
 	}
-	if len(s.pages)+len(s.none) < scanPages && s.bytes < scanBytes && len(s.stamps) < scanStamps {
+	if len(s.pages) < scanAhead && len(s.none) < scanPages && s.bytes < scanBytes && len(s.stamps) < scanStamps {
 		return nil
 	}
 	return s.flush()
@@ -246,6 +256,25 @@ func (s *scanner) flush() error {
 	if err := s.state(); err != nil {
 		return err
 	}
+	if len(s.pages) >= scanSorts {
+		sortByHash(s.pages)
+	}
+	pages := slices.Chunk(s.pages, scanPages)
+	if len(s.pages) == 0 {
+		pages = slices.Values([][]content.Page{nil})
+	}
+	for some := range pages {
+		if err := s.flushSome(some); err != nil {
+			return err
+		}
+	}
+	clear(s.pages)
+	s.pages, s.bytes = s.pages[:0], 0
+	return nil
+}
+
+// flushSome is one commit of flush.
+func (s *scanner) flushSome(pages []content.Page) error {
 	e, err := s.journal.edit()
 	if err != nil {
 		return err
@@ -254,7 +283,7 @@ func (s *scanner) flush() error {
 	if err := s.begin(e); err != nil {
 		return err
 	}
-	for _, p := range s.pages {
+	for _, p := range pages {
 		changed, err := e.put(p, s.now())
 		if err != nil {
 			return err
@@ -267,9 +296,23 @@ func (s *scanner) flush() error {
 	if err := errors.Join(s.writeStamps(e), s.writeNoPages(e)); err != nil {
 		return err
 	}
-	clear(s.pages)
-	s.pages, s.bytes = s.pages[:0], 0
 	return s.commit(e)
+}
+
+// sortByHash puts pages in the order of the hashes of their URLs.
+func sortByHash(pages []content.Page) {
+	type place struct {
+		h [32]byte
+		p content.Page
+	}
+	all := make([]place, len(pages))
+	for i := range pages {
+		all[i] = place{urlHash(pages[i].URL), pages[i]}
+	}
+	slices.SortFunc(all, func(a, b place) int { return bytes.Compare(a.h[:], b.h[:]) })
+	for i := range all {
+		pages[i] = all[i].p
+	}
 }
 
 // finish tombstones what is gone, if that is plausible. Only now, with every
