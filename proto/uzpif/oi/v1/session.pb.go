@@ -4,11 +4,9 @@
 // 	protoc        (unknown)
 // source: uzpif/oi/v1/session.proto
 
-// The session between a publisher and an indexer: one bidirectional stream
-// that the publisher opens over mutual TLS.
-//
-// Signed artefacts travel as their exact canonical octets in bytes fields.
-// Protocol buffers carry them and are never signed. Hashes are 32 raw octets.
+// The session between a publisher and an indexer: one bidirectional stream that the
+// publisher opens over mutual TLS. Signed artefacts travel as their exact canonical octets
+// in bytes fields: Protocol buffers carry them, and are never signed. Hashes have 32.
 
 package oiv1
 
@@ -2324,10 +2322,8 @@ type BatchResult struct {
 	// consistency leads from the smaller to the larger of two trees: the
 	// receipt's, and the last one that this session has shown.
 	Consistency [][]byte `protobuf:"bytes,5,rep,name=consistency,proto3" json:"consistency,omitempty"`
-	// batch_items asks for at most so many items in each batch from now on, until
-	// the next answer: other publishers deliver at the same time, and wait for each
-	// batch. 0: only Limits.batch_items counts. It is a wish; what is above it is
-	// taken, too.
+	// batch_items, if not 0, asks for batches of so few items, since others deliver
+	// and wait for each; it holds until the next answer. More are taken, too.
 	BatchItems    uint32 `protobuf:"varint,6,opt,name=batch_items,json=batchItems,proto3" json:"batch_items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

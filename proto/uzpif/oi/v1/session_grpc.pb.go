@@ -4,11 +4,9 @@
 // - protoc             (unknown)
 // source: uzpif/oi/v1/session.proto
 
-// The session between a publisher and an indexer: one bidirectional stream
-// that the publisher opens over mutual TLS.
-//
-// Signed artefacts travel as their exact canonical octets in bytes fields.
-// Protocol buffers carry them and are never signed. Hashes are 32 raw octets.
+// The session between a publisher and an indexer: one bidirectional stream that the
+// publisher opens over mutual TLS. Signed artefacts travel as their exact canonical octets
+// in bytes fields: Protocol buffers carry them, and are never signed. Hashes have 32.
 
 package oiv1
 
@@ -42,8 +40,7 @@ type OutboundIndexingClient interface {
 	// Revoke takes one signed revocation and answers with what is acknowledged
 	// by then. It needs no session and no live grant.
 	Revoke(ctx context.Context, in *SignedObject, opts ...grpc.CallOption) (*Acknowledgements, error)
-	// Status tells a publisher to whom its pages were handed, and who of them has
-	// not said that what was to be dropped is gone.
+	// Status tells whom its pages were handed, and who has not said that they are gone.
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*RelationshipStatus, error)
 }
 
@@ -100,8 +97,7 @@ type OutboundIndexingServer interface {
 	// Revoke takes one signed revocation and answers with what is acknowledged
 	// by then. It needs no session and no live grant.
 	Revoke(context.Context, *SignedObject) (*Acknowledgements, error)
-	// Status tells a publisher to whom its pages were handed, and who of them has
-	// not said that what was to be dropped is gone.
+	// Status tells whom its pages were handed, and who has not said that they are gone.
 	Status(context.Context, *StatusRequest) (*RelationshipStatus, error)
 	mustEmbedUnimplementedOutboundIndexingServer()
 }
