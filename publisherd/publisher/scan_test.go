@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -243,5 +244,35 @@ func TestWhatAScanKeepsIsBoundedHoweverSmallThePages(t *testing.T) {
 	c.add(content.Page{URL: "https://docs.test/0", Payload: octets})
 	if len(c.pages) > 0 {
 		t.Errorf("%d pages are kept, %d octets were not", len(c.pages), c.missed)
+	}
+}
+
+// TestManySmallPagesHaveTheOrderOfTheirHashes, and few that of the source. Either way
+// each of them has one revision, and what changes later comes behind.
+func TestManySmallPagesHaveTheOrderOfTheirHashes(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{3 * scanPages, scanSorts + 1} {
+		c := newScanCase(t)
+		name := func(i int) string { return fmt.Sprintf("%03d/%d.html", i/1000, i) }
+		for i := range n {
+			c.write(name(i), fmt.Sprint("words ", i))
+		}
+		c.wants("the first scan", c.scan(), n, n, 0, uint64(n))
+		var last [32]byte
+		var lastURL string
+		seen, byHash, byURL := 0, true, true
+		check(t, c.j.changes(c.j.store, 0, uint64(n), func(h [32]byte, row pageRow) (bool, error) {
+			seen++
+			byHash = byHash && bytes.Compare(last[:], h[:]) < 0
+			byURL = byURL && filepath.Dir(lastURL) <= filepath.Dir(row.URL)
+			last, lastURL = h, row.URL
+			return true, nil
+		}))
+		if seen != n || byHash != (n >= scanSorts) || byURL == byHash {
+			t.Errorf("%d of %d pages, by hashes %t, by URLs %t", seen, n, byHash, byURL)
+		}
+		c.write(name(5), "other words")
+		c.remove(name(6))
+		c.wants("the next scan", c.scan(), n-1, 1, 1, uint64(n+2))
 	}
 }

@@ -30,7 +30,7 @@ const (
 
 // itemsFor is how many items a batch has at the most, where the collection has so many
 // pages. Each batch touches most blocks of the state, so the larger that is, the more
-// small pages share one. A batch of 16,000 has other publishers wait for up to a second.
+// small pages share one. Who delivers beside others is asked for fewer.
 func itemsFor(pages uint64) int { return int(min(max(pages/64, leastItems), mostItems)) }
 
 // maxWindow is the largest zstd window that the other side accepts.
