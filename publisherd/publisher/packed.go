@@ -80,7 +80,7 @@ func unpackPage(row []byte) (p pageRow, err error) {
 		p.Modified = envelope.At(time.Unix(u.Signed(), 0))
 	}
 	p.URL, p.Location = u.Text(), u.Text()
-	for n := u.Number(); n > 0 && u.More(); n-- {
+	for n := u.Number(); n > 0 && u.Err() == nil; n-- {
 		p.Denied = append(p.Denied, u.Text())
 	}
 	if flags&^3 != 0 {
