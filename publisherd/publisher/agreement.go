@@ -229,7 +229,10 @@ func (a agreement) accept(ans storedAnswer, m translog.Manifest, p pendingBatch,
 	if err := errors.Join(b.Set(treeKey(a.rel.Indexer), note), b.Delete(pendingKey(a.rel.Series)), a.countReceipt(b, &ans)); err != nil {
 		return c, err
 	}
-	if err := errors.Join(rows.Merge(b), rows.Commit()); err != nil {
+	if err = rows.Merge(b); err == nil { // or the receipt would be missing
+		err = rows.Commit()
+	}
+	if err != nil {
 		return c, fmt.Errorf("receipt %s: %w", ans.Receipt, err)
 	}
 	return c, nil

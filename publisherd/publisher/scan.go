@@ -299,7 +299,8 @@ func (s *scanner) flushSome(pages []content.Page) error {
 	return s.commit(e)
 }
 
-// sortByHash puts pages in the order of the hashes of their URLs.
+// sortByHash puts pages in the order of the hashes of their URLs. Of several with one
+// URL the last counts, as it does in the order of the source.
 func sortByHash(pages []content.Page) {
 	type place struct {
 		h [32]byte
@@ -309,7 +310,7 @@ func sortByHash(pages []content.Page) {
 	for i := range pages {
 		all[i] = place{urlHash(pages[i].URL), pages[i]}
 	}
-	slices.SortFunc(all, func(a, b place) int { return bytes.Compare(a.h[:], b.h[:]) })
+	slices.SortStableFunc(all, func(a, b place) int { return bytes.Compare(a.h[:], b.h[:]) })
 	for i := range all {
 		pages[i] = all[i].p
 	}

@@ -276,3 +276,18 @@ func TestManySmallPagesHaveTheOrderOfTheirHashes(t *testing.T) {
 		c.wants("the next scan", c.scan(), n-1, 1, 1, uint64(n+2))
 	}
 }
+
+// TestPagesOfOneURLKeepTheirOrder, so that the same one counts in each scan.
+func TestPagesOfOneURLKeepTheirOrder(t *testing.T) {
+	pages := make([]content.Page, 3000)
+	for i := range pages {
+		pages[i] = content.Page{URL: fmt.Sprint("https://a.test/", i%500), Location: fmt.Sprintf("%04d", i)}
+	}
+	sortByHash(pages)
+	for i := 1; i < len(pages); i++ {
+		a, b := urlHash(pages[i-1].URL), urlHash(pages[i].URL)
+		if c := bytes.Compare(a[:], b[:]); c > 0 || c == 0 && pages[i-1].Location >= pages[i].Location {
+			t.Fatalf("%s of %s stands before %s of %s", pages[i-1].Location, pages[i-1].URL, pages[i].Location, pages[i].URL)
+		}
+	}
+}
