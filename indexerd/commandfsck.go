@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"runtime/debug"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -83,8 +84,11 @@ type outcome struct {
 }
 
 // answerLong answers when f is done, however long that takes. A command that was
-// interrupted ends the context.
+// interrupted ends the context. What f has read is given back to the system at once:
+// a daemon with little to do would keep it until it next collects, which may take
+// minutes.
 func answerLong[T any](w http.ResponseWriter, r *http.Request, f func(context.Context) (T, error)) {
+	defer debug.FreeOSMemory()
 	err := unhurried(w)
 	var o outcome
 	if err == nil {
