@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -41,12 +40,6 @@ type running struct {
 	Gateway string `json:"gateway,omitempty"`
 }
 
-// garbage is how much may wait to be collected, in percent of what is in use, unless
-// GOGC says otherwise. Most of what is in use are the store's arenas, in which there
-// is nothing to look through, and sessions that do nothing: collecting twice as often
-// costs little, and Go's own 100 took a sixth more memory for each session.
-const garbage = 50
-
 func newRun(a *app) *cobra.Command {
 	var frozen, trusted bool
 	c := &cobra.Command{
@@ -61,9 +54,6 @@ func newRun(a *app) *cobra.Command {
 			c.trustStore = trusted
 			level := new(slog.LevelVar)
 			level.Set(c.level)
-			if os.Getenv("GOGC") == "" {
-				debug.SetGCPercent(garbage)
-			}
 			return run(cmd.Context(), a.dir, c, frozen, cli.NewLogger(os.Stderr, level), level)
 		},
 	}
@@ -216,6 +206,7 @@ func (d *daemon) serve(ctx context.Context) error {
 	if d.admin != nil {
 		group.Go(func() error { return monitor.Sample(ctx, d.watch.look) })
 	}
+	group.Go(func() error { return cli.KeepGarbageLow(ctx) })
 	group.Go(func() error { return d.x.Wait(ctx) })
 	group.Go(func() error { return d.reload.Run(ctx) })
 	group.Go(func() error { return d.manager.Run(ctx) })

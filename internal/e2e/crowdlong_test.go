@@ -34,7 +34,7 @@ func TestAThousandSessionsEndInTime(t *testing.T) {
 // whole process, by what the system counts, when each session has announced one
 // agreement and a minute has passed.
 func TestFiveThousandIdleSessionsFit(t *testing.T) {
-	const n, each = 5000, 110 // KiB
+	const n, each = 5000, 97 // KiB, which is 100 kB
 	c := newCrowd(t, n)
 	before := c.resident()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
