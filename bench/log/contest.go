@@ -16,8 +16,9 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/bench/ratio"
 )
 
-// leaf is the size of an opaque entry, in octets.
-const leaf = 1024
+// leaf is the size of an opaque entry, and root that of what makes a signed one differ
+// from others, in octets.
+const leaf, root = 1024, 32
 
 // warm is the time before anything is counted.
 const warm = time.Second
@@ -41,17 +42,17 @@ var (
 // bouts are the measurements of a round, in this order.
 func bouts() []bout {
 	return []bout{
-		ours("ours/256", "our log, 256 adders", 256, (*peer.Ours).Add),
+		ours("ours/256", "our log, 256 adders", 256, leaf, (*peer.Ours).Add),
 		tessera("tessera/256", "Tessera, 256 adders", 256, tessera256, (*peer.Tessera).Add),
 		{"pebble", "Pebble alone, batches of 256", bare(256)},
-		ours("ours/4096", "our log, 4,096 adders", 4096, (*peer.Ours).Add),
+		ours("ours/4096", "our log, 4,096 adders", 4096, leaf, (*peer.Ours).Add),
 		tessera("tessera/4096", "Tessera, 4,096 adders", 4096, tessera4096, (*peer.Tessera).Add),
-		ours("signed/256", "our log, signed decision sets, 256 adders", 256, (*peer.Ours).AddSigned),
-		ours("signed/4096", "our log, signed decision sets, 4,096 adders", 4096, (*peer.Ours).AddSigned),
+		ours("signed/256", "our log, signed decision sets, 256 adders", 256, root, (*peer.Ours).AddSigned),
+		ours("signed/4096", "our log, signed decision sets, 4,096 adders", 4096, root, (*peer.Ours).AddSigned),
 		{"ed25519", "Ed25519 signatures, all cores", func(_ context.Context, _ string, d time.Duration) (load.Sample, error) {
 			return peer.Signatures(d), nil
 		}},
-		ours("ours/1", "our log, 1 adder", 1, (*peer.Ours).Add),
+		ours("ours/1", "our log, 1 adder", 1, leaf, (*peer.Ours).Add),
 		{"pebble/1", "Pebble alone, one value a sync", bare(1)},
 		{"fsync", "write and fsync of 512 octets", func(_ context.Context, dir string, d time.Duration) (load.Sample, error) {
 			return peer.Fsync(dir, d)
@@ -60,14 +61,14 @@ func bouts() []bout {
 	}
 }
 
-func ours(name, what string, adders int, add func(*peer.Ours, context.Context, []byte) error) bout {
+func ours(name, what string, adders, size int, add func(*peer.Ours, context.Context, []byte) error) bout {
 	return bout{name, what, func(ctx context.Context, dir string, d time.Duration) (s load.Sample, err error) {
 		o, err := peer.OpenOurs(dir)
 		if err != nil {
 			return s, err
 		}
 		defer func() { err = errors.Join(err, o.Close()) }()
-		return load.Load{Adders: adders, Size: leaf, Warm: warm, For: d}.Run(ctx, func(ctx context.Context, entry []byte) error {
+		return load.Load{Adders: adders, Size: size, Warm: warm, For: d}.Run(ctx, func(ctx context.Context, entry []byte) error {
 			return add(o, ctx, entry)
 		})
 	}}

@@ -3,7 +3,6 @@ package peer
 import (
 	"context"
 	"crypto/ed25519"
-	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"path/filepath"
@@ -82,10 +81,14 @@ func (p *Opaque) Finish(_ *translog.Tx, c *translog.Committed) error {
 }
 
 // AddSigned commits a decision over a set of a thousand pages, which the log
-// signs. The set's root is made from the entry's octets.
-func (o *Ours) AddSigned(ctx context.Context, entry []byte) error {
-	return o.Commit(ctx, decision(sha256.Sum256(entry)))
+// signs. The 32 octets are the set's root.
+func (o *Ours) AddSigned(ctx context.Context, root []byte) error {
+	return o.Commit(ctx, decision(root))
 }
+
+// SignedSize is about how many octets are signed for an entry of AddSigned: its own
+// without the signature, and what a signature says beside them.
+const SignedSize = 1320
 
 // A decision proposes a signed entry; the hash makes it differ from others.
 type decision envelope.Hash
