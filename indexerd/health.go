@@ -6,6 +6,7 @@ import (
 
 	"github.com/uzpif-oi/uzpif-oi/indexerd/indexer"
 	"github.com/uzpif-oi/uzpif-oi/internal/cli"
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/monitor"
 )
 
@@ -16,7 +17,7 @@ const (
 	witnessBehind = 10 * time.Minute // entries that a witness has not cosigned
 	noSession     = 15 * time.Minute // agreements are in force, and no publisher is there
 	refusedLately = time.Minute      // overload, clock: what is warned of was seen within it
-	l0Layers      = 10               // at 12 writes begin to wait
+	l0Layers      = durable.HeldLayers * 3 / 4
 	feedBehind    = 10 * time.Minute // a consumer is behind, and is told nothing
 )
 

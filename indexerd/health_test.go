@@ -60,7 +60,7 @@ func TestHealthFollowsProgress(t *testing.T) {
 			func(f *indexer.Figures) { f.Witnesses = []witness.State{{Name: "ann", Size: 4}} }, 11 * time.Minute, nil, nil, true},
 		{"agreements, and nobody there", func(f *indexer.Figures) { f.Sessions = 0 }, nil, 16 * time.Minute, nil, []string{"no_session"}, true},
 		{"a consumer that is told nothing", func(f *indexer.Figures) { f.Feed.Lag = 4 }, nil, 11 * time.Minute, nil, []string{"feed_behind"}, true},
-		{"compaction that does not keep up", func(f *indexer.Figures) { f.Store.L0Sublevels = 10 }, nil, 0, nil, []string{"compaction_behind"}, true},
+		{"compaction that does not keep up", func(f *indexer.Figures) { f.Store.L0Sublevels = 30 }, nil, 0, nil, []string{"compaction_behind"}, true},
 		{"writes that are held back", nil, func(f *indexer.Figures) { f.Store.WriteStalls = 1 }, time.Second, nil, []string{"writes_held_back"}, true},
 		{"a certificate near its end", func(f *indexer.Figures) { f.Certificate.NotAfter = envelope.At(start.Add(48 * time.Hour)) }, nil, 0, nil, []string{"certificate_ending"}, true},
 		{"a certificate that has ended", func(f *indexer.Figures) { f.Certificate.NotAfter = envelope.At(start) }, nil, 0, nil, []string{"certificate_ended"}, false},
