@@ -160,9 +160,7 @@ func newStatus(a *app) *cobra.Command {
 					fmt.Fprintf(w, "  ALARM (%s) at %s: %s\n", x.Alarm.Reason, x.Alarm.At, x.Alarm.Detail)
 				}
 				printRefused(w, x.Refused)
-				if x.Log != nil && x.Log.State != publisher.LogConsistent {
-					fmt.Fprintf(w, "  the public log was %s at %s: %s\n", x.Log.State, x.Log.At, x.Log.Detail)
-				}
+				io.WriteString(w, describeLog(x.Log))
 				io.WriteString(w, describeHolders(x.Downstream))
 			}
 			return nil
@@ -195,6 +193,18 @@ func describeSession(s *publisher.SessionStatus, now time.Time) string {
 		text += ": " + s.LastError
 	}
 	return text + "\n"
+}
+
+// describeLog is what the public log lacks of what the sessions show, in words. To be
+// behind for some seconds is the rule: an indexer publishes now and then.
+func describeLog(c *publisher.LogCheck) string {
+	switch {
+	case c == nil || c.State == publisher.LogConsistent:
+		return ""
+	case c.State == publisher.LogBehind:
+		return fmt.Sprintf("  its public log had %d of %d entries at %s; the rest has to be there by %s\n", c.PublicSize, c.Size, c.At, c.Due())
+	}
+	return fmt.Sprintf("  the public log was %s at %s: %s\n", c.State, c.At, c.Detail)
 }
 
 // describeHeld is why the indexer takes nothing more, in words.

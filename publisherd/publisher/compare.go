@@ -203,6 +203,9 @@ func (c *LogCheck) owe(public, seen uint64) error {
 	return nil
 }
 
+// Due is when what is owed has to be published; later, the indexer shows two views.
+func (c *LogCheck) Due() envelope.Time { return envelope.At(c.OwedSince.Add(maxLag)) }
+
 func (c *LogCheck) err(who *identity.Peer) error {
 	return fmt.Errorf("%w: %s: found at %s; it is not dialled until the two agree again, or its operator has begun a new log and you have imported the new card",
 		ErrSplitView, who.Card.Identity, c.At)
