@@ -53,7 +53,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.StringVar(&o.bin, "bin", "bin", "folder with publisherd and indexerd")
 	f.StringVar(&o.real, "real", "/usr/share/cppreference/doc/html/en", "folder with real pages")
 	f.StringVar(&o.only, "only", "", "real or small: make these measurements alone")
-	f.StringVar(&pages, "pages", "100000,1000000", "how many small pages; several numbers, ascending, show what grows with them")
+	f.StringVar(&pages, "pages", "10000,500000,1000000", "how many small pages; several numbers, ascending, show what grows with them")
 	f.BoolVar(&o.json, "json", false, "print everything as JSON")
 	if err := f.Parse(args); err != nil {
 		return o, err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -35,9 +36,10 @@ const (
 	mostReconcile = 64 << 10
 	mostTrips     = 20
 	mostMemory    = 256 << 20
-	mostGrowth    = 1.25 // of memory, from the least number of pages to the most
-	mostDearer    = 1.3  // a page of the most, of a page of the least
-	mostRestart   = 2    // seconds
+	mostGrowth    = 1.1 // of memory, from as many pages as fill all caches to the most
+	leastFilling  = 500_000
+	mostDearer    = 1.3 // a page of the most, of a page of the least
+	mostRestart   = 2   // seconds
 )
 
 func (r *report) judge() {
@@ -62,12 +64,15 @@ func (r *report) judge() {
 		add(n+"an indexer is ready again, seconds", mostRestart, s.Restart)
 	}
 	if n := len(r.Small); n > 1 {
-		p0, i0 := r.Small[0].memory()
-		p1, i1 := r.Small[n-1].memory()
-		span := fmt.Sprintf("%d small pages, of %d: ", r.Small[n-1].Pages, r.Small[0].Pages)
-		add(span+"memory of publisherd", mostGrowth, p1/p0)
-		add(span+"memory of indexerd", mostGrowth, i1/i0)
 		first, last := r.Small[0], r.Small[n-1]
+		if i := slices.IndexFunc(r.Small, func(s *small) bool { return s.Pages >= leastFilling }); i >= 0 && i < n-1 {
+			span := fmt.Sprintf("%d small pages, of %d: ", last.Pages, r.Small[i].Pages)
+			p0, i0 := r.Small[i].memory()
+			p1, i1 := last.memory()
+			add(span+"memory of publisherd", mostGrowth, p1/p0)
+			add(span+"memory of indexerd", mostGrowth, i1/i0)
+		}
+		span := fmt.Sprintf("%d small pages, of %d: ", last.Pages, first.Pages)
 		add(span+"seconds of a page", mostDearer, last.page(last.First.Seconds)/first.page(first.First.Seconds))
 		add(span+"seconds of the processors of a page", mostDearer, last.page(last.First.CPU)/first.page(first.First.CPU))
 	}
