@@ -138,7 +138,8 @@ func unpack(r io.Reader, l Limits) (*unpacker, error) {
 		}
 		u.in = z
 	case Zstd:
-		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		// Two: blocks are decoded ahead, beside the one who reads lines.
+		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true),
 			zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(uint64(u.limits.Plain)))
 		if err != nil {
 			return nil, fmt.Errorf("zstd: %w", err)
