@@ -98,15 +98,27 @@ func (p *Progress) Show(s Step) {
 		fmt.Fprintln(p.w, text)
 		return
 	}
-	width := len([]rune(text))
 	// What reaches the last column could begin a line that is not drawn over.
 	if most := p.columns() - 1; most > 0 {
 		p.drawn = min(p.drawn, most) // the window may be narrower than it was
-		width = min(width, most)
-		text = string([]rune(text)[:width])
+		text = shortened(text, most)
 	}
+	width := len([]rune(text))
 	fmt.Fprintf(p.w, "\r%s%s", text, strings.Repeat(" ", max(0, p.drawn-width)))
 	p.drawn = width
+}
+
+// shortened is text of so many columns at the most, without the parts between commas
+// that do not fit.
+func shortened(text string, most int) string {
+	all := []rune(text)
+	if len(all) <= most {
+		return text
+	}
+	if i := strings.LastIndex(string(all[:min(len(all), most+2)]), ", "); i > 0 {
+		return text[:i]
+	}
+	return string(all[:most])
 }
 
 // Write writes whole lines where the bar was, which comes back below them with the

@@ -122,3 +122,24 @@ func TestALogLineStandsAlone(t *testing.T) {
 		t.Errorf("without a bar: %q", out.String())
 	}
 }
+
+func TestABarLosesWholeParts(t *testing.T) {
+	const text = "push é [##..] 1 of 4 pages, 3s left, 20 B, 1 pages/s, 20 B/s"
+	whole := len([]rune(text))
+	for _, tt := range []struct {
+		most int
+		want string
+	}{
+		{whole, text},
+		{whole - 1, "push é [##..] 1 of 4 pages, 3s left, 20 B, 1 pages/s"},
+		{whole - 8, "push é [##..] 1 of 4 pages, 3s left, 20 B, 1 pages/s"},
+		{whole - 9, "push é [##..] 1 of 4 pages, 3s left, 20 B"},
+		{26, "push é [##..] 1 of 4 pages"},
+		{25, "push é [##..] 1 of 4 page"},
+		{1, "p"},
+	} {
+		if got := shortened(text, tt.most); got != tt.want {
+			t.Errorf("%d columns: %q, want %q", tt.most, got, tt.want)
+		}
+	}
+}
