@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,9 +108,9 @@ func TestPagesThatGoMakeRoomAtOnce(t *testing.T) {
 }
 
 // A countingHandler counts what is logged as more than details.
-type countingHandler struct{ records int }
+type countingHandler struct{ records atomic.Int64 }
 
 func (h *countingHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
-func (h *countingHandler) Handle(context.Context, slog.Record) error    { h.records++; return nil }
+func (h *countingHandler) Handle(context.Context, slog.Record) error    { h.records.Add(1); return nil }
 func (h *countingHandler) WithAttrs([]slog.Attr) slog.Handler           { return h }
 func (h *countingHandler) WithGroup(string) slog.Handler                { return h }

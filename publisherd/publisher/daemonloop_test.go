@@ -213,7 +213,7 @@ func TestAnIndexerThatIsDownForADayIsCaughtUpWithin(t *testing.T) {
 		if x.count("docs-1") != 0 {
 			t.Error("something was pushed")
 		}
-		if n := lines.records; n < 24 || n > 30 {
+		if n := lines.records.Load(); n < 24 || n > 30 {
 			t.Errorf("%d lines are logged in a day", n)
 		}
 		if f := x.pulse.read(); f.Closed.IsZero() || !f.Next.After(time.Now()) || f.Next.After(time.Now().Add(backoffCap)) {
