@@ -115,7 +115,7 @@ func FsckFolder(ctx context.Context, dir string, o FsckOptions) (*FsckReport, er
 	if _, err := os.Stat(filepath.Join(dir, manifestFile)); err == nil {
 		o.NoMark = true
 	}
-	s, err := durable.OpenReadOnly(filepath.Join(dir, "store"), durable.Options{Logger: slog.New(slog.DiscardHandler), FS: o.FS, CacheBytes: cacheOnce})
+	s, err := durable.OpenReadOnly(filepath.Join(dir, "store"), durable.Options{Logger: slog.New(slog.DiscardHandler), FS: o.FS, CacheBytes: durable.CacheOnce})
 	switch {
 	case errors.Is(err, durable.ErrLocked):
 		return nil, err
@@ -166,10 +166,6 @@ func readMark(files durable.FS, dir string, log *identity.Log) (*translog.Tree, 
 
 // windowPages is the window of a check: some 200 octets of memory for each page.
 const windowPages = 1 << 18
-
-// cacheOnce bounds the block cache of a store of which each block is read about once,
-// and beside which a daemon may be at work with a cache of its own.
-const cacheOnce = 4 << 20
 
 // A checker checks the rows of one instant.
 type checker struct {

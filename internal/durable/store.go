@@ -67,6 +67,10 @@ const (
 	bloomBits = 10
 )
 
+// CacheOnce is enough CacheBytes for a store of which each block is read about once,
+// beside a daemon that is at work with a cache of its own.
+const CacheOnce = 4 << 20
+
 // HeldLayers is with how many layers of tables at level 0 writes wait for compactions.
 const HeldLayers = 40
 

@@ -92,10 +92,6 @@ func notBackedUp(path string) bool {
 	return path == name && (name == "store" || name == "store.ballast" || name == openingsFile || name == "run.json" || name == "admin.sock")
 }
 
-// cacheOnce bounds the block cache of a copy of which each block is read about once,
-// beside a daemon with a cache of its own.
-const cacheOnce = 4 << 20
-
 // checkBackup opens a copy as far as it goes without changing it, and reads
 // everything in it.
 func (p *Publisher) checkBackup(dir string, m *Manifest) (err error) {
@@ -107,7 +103,7 @@ func (p *Publisher) checkBackup(dir string, m *Manifest) (err error) {
 	if err != nil {
 		return err
 	}
-	store, err := durable.OpenReadOnly(filepath.Join(dir, "store"), durable.Options{Logger: slog.New(slog.DiscardHandler), CacheBytes: cacheOnce})
+	store, err := durable.OpenReadOnly(filepath.Join(dir, "store"), durable.Options{Logger: slog.New(slog.DiscardHandler), CacheBytes: durable.CacheOnce})
 	if err != nil {
 		return err
 	}
