@@ -16,6 +16,7 @@ const (
 	barEvery  = 200 * time.Millisecond
 	lineEvery = 10 * time.Second
 	barWidth  = 16
+	shortBar  = 4 // where the terminal is too narrow for all that stands behind it
 )
 
 // A Step is how far a long command has come. Total is 0 if nobody knows it, and
@@ -93,7 +94,7 @@ func (p *Progress) Show(s Step) {
 		return
 	}
 	p.shown = now
-	text := p.text(s, now.Sub(p.began))
+	text := p.text(s, now.Sub(p.began), barWidth)
 	if !p.terminal {
 		fmt.Fprintln(p.w, text)
 		return
@@ -101,7 +102,9 @@ func (p *Progress) Show(s Step) {
 	// What reaches the last column could begin a line that is not drawn over.
 	if most := p.columns() - 1; most > 0 {
 		p.drawn = min(p.drawn, most) // the window may be narrower than it was
-		text = shortened(text, most)
+		if len([]rune(text)) > most {
+			text = shortened(p.text(s, now.Sub(p.began), shortBar), most)
+		}
 	}
 	width := len([]rune(text))
 	fmt.Fprintf(p.w, "\r%s%s", text, strings.Repeat(" ", max(0, p.drawn-width)))
@@ -144,13 +147,13 @@ func (p *Progress) clear() {
 	}
 }
 
-func (p *Progress) text(s Step, took time.Duration) string {
+func (p *Progress) text(s Step, took time.Duration, bar int) string {
 	var b strings.Builder
 	b.WriteString(s.What)
 	if s.Total > 0 {
 		if p.terminal {
-			full := int(min(s.Done, s.Total) * barWidth / s.Total)
-			fmt.Fprintf(&b, " [%s%s]", strings.Repeat("#", full), strings.Repeat(".", barWidth-full))
+			full := int(min(s.Done, s.Total) * int64(bar) / s.Total)
+			fmt.Fprintf(&b, " [%s%s]", strings.Repeat("#", full), strings.Repeat(".", bar-full))
 		}
 		fmt.Fprintf(&b, " %d of %d pages", s.Done, s.Total)
 	} else {

@@ -71,12 +71,26 @@ func TestAShortCommandShowsNoProgress(t *testing.T) {
 	}
 }
 
-// TestATerminalOf80ColumnsShowsTheTimeLeft, whatever else has no room.
-func TestATerminalOf80ColumnsShowsTheTimeLeft(t *testing.T) {
-	p := &Progress{terminal: true}
-	text := p.text(Step{What: "push documentation", Done: 223456, Total: 1234567, Octets: 199_000_000}, 1000*time.Second)
-	if len(text) <= 80 || !strings.Contains(text[:79], " left") {
-		t.Errorf("%q", text)
+// TestATerminalOf80ColumnsShowsAllOfAPush: pages, time left, octets and both rates; of
+// a large one with a long name the time left at least.
+func TestATerminalOf80ColumnsShowsAllOfAPush(t *testing.T) {
+	for _, tt := range []struct {
+		step Step
+		want string
+	}{
+		{Step{What: "push docs", Done: 2352, Total: 4424, Octets: 1_093_800}, "push docs [##..] 2352 of 4424 pages, 26s left, 1093.8 kB, 78 pages/s, 36.5 kB/s"},
+		{Step{What: "push documentation", Done: 223456, Total: 1234567, Octets: 199_000_000},
+			"push documentation [....] 223456 of 1234567 pages, 2m16s left, 199.0 MB"},
+	} {
+		var out strings.Builder
+		at := time.Unix(0, 0)
+		p := &Progress{w: &out, terminal: true, columns: func() int { return 80 }, now: func() time.Time { return at }}
+		p.Show(Step{What: tt.step.What, Total: tt.step.Total})
+		at = at.Add(30 * time.Second)
+		p.Show(tt.step)
+		if got := strings.TrimLeft(out.String(), "\r"); got != tt.want {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
 	}
 }
 
@@ -84,11 +98,11 @@ func TestATerminalOf80ColumnsShowsTheTimeLeft(t *testing.T) {
 func TestABarSaysThatItWaits(t *testing.T) {
 	p := &Progress{terminal: true}
 	s := Step{What: "push site", Done: 99, Total: 100, Octets: 1000, Waiting: true}
-	if got, want := p.text(s, time.Second), "push site [###############.] 99 of 100 pages, waiting for the answer, 1000 B, 99 pages/s, 1000 B/s"; got != want {
+	if got, want := p.text(s, time.Second, barWidth), "push site [###############.] 99 of 100 pages, waiting for the answer, 1000 B, 99 pages/s, 1000 B/s"; got != want {
 		t.Errorf("%q", got)
 	}
 	s.Done = 100 // as of a push of which nothing is left
-	if got := p.text(s, time.Second); strings.Contains(got, "waiting") {
+	if got := p.text(s, time.Second, barWidth); strings.Contains(got, "waiting") {
 		t.Errorf("%q", got)
 	}
 }
