@@ -138,8 +138,10 @@ func unpack(r io.Reader, l Limits) (*unpacker, error) {
 		}
 		u.in = z
 	case Zstd:
-		// Two: blocks are decoded ahead, beside the one who reads lines.
-		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true),
+		// With more than one the decoder would read in a goroutine of its own: on, in a
+		// file that whoever opened it has set to its beginning again, and beside the
+		// count that the ratio is taken over.
+		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 			zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(uint64(u.limits.Plain)))
 		if err != nil {
 			return nil, fmt.Errorf("zstd: %w", err)

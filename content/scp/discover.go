@@ -100,9 +100,9 @@ func (r *refresh) discoverFile(o *offers, name string) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrRejected, err)
 	}
-	defer u.close()
 	head := make([]byte, 512)
 	n, err := io.ReadFull(u, head)
+	u.close() // before the file is read from its beginning again
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: %w", ErrRejected, err)
 	}
