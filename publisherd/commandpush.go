@@ -202,7 +202,8 @@ func describeLog(c *publisher.LogCheck) string {
 	case c == nil || c.State == publisher.LogConsistent:
 		return ""
 	case c.State == publisher.LogBehind:
-		return fmt.Sprintf("  its public log had %d of %d entries at %s; the rest has to be there by %s\n", c.PublicSize, c.Size, c.At, c.Due())
+		return fmt.Sprintf("  its public log had %d entries at %s; the %d that it showed at %s have to be there by %s\n",
+			c.PublicSize, c.At, c.OwedSize, c.OwedSince, c.Due())
 	}
 	return fmt.Sprintf("  the public log was %s at %s: %s\n", c.State, c.At, c.Detail)
 }

@@ -16,8 +16,8 @@ func TestWhatIsSaidOfThePublicLog(t *testing.T) {
 	}{
 		{nil, ""},
 		{&publisher.LogCheck{State: publisher.LogConsistent, At: at}, ""},
-		{&publisher.LogCheck{State: publisher.LogBehind, At: at, Size: 12, PublicSize: 3, OwedSize: 9, OwedSince: at},
-			"  its public log had 3 of 12 entries at 2026-03-01T12:00:00Z; the rest has to be there by 2026-03-02T12:00:00Z\n"},
+		{&publisher.LogCheck{State: publisher.LogBehind, At: envelope.At(at.Add(time.Hour)), Size: 12, PublicSize: 3, OwedSize: 9, OwedSince: at},
+			"  its public log had 3 entries at 2026-03-01T13:00:00Z; the 9 that it showed at 2026-03-01T12:00:00Z have to be there by 2026-03-02T12:00:00Z\n"},
 		{&publisher.LogCheck{State: publisher.LogUnreachable, At: at, Detail: "nobody answers"},
 			"  the public log was unreachable at 2026-03-01T12:00:00Z: nobody answers\n"},
 	} {
