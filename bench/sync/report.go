@@ -36,7 +36,7 @@ const (
 	mostReconcile = 64 << 10
 	mostTrips     = 20
 	mostMemory    = 256 << 20
-	mostGrowth    = 1.1 // of memory, from as many pages as fill all caches to the most
+	mostGrowth    = 1.25 // of memory, from as many pages as fill all caches to the most
 	leastFilling  = 500_000
 	mostDearer    = 1.3 // a page of the most, of a page of the least
 	mostRestart   = 2   // seconds
