@@ -256,7 +256,7 @@ func readBlock(raw []byte) Block {
 	}
 	missing := slices.Clone(required)
 	w := newWalker()
-	if err := w.object(raw, func(name []byte) error {
+	if err := w.object(raw, func(name []byte, _ int) error {
 		if w.dec.PeekKind() != 'n' {
 			key := string(name)
 			missing = slices.DeleteFunc(missing, func(s string) bool { return s == key })

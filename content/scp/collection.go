@@ -59,7 +59,7 @@ func (w *walker) readCollection(line []byte, warn func(string)) (Collection, cut
 	var c Collection
 	var where cut
 	found := false
-	err := w.object(line, func(name []byte) error {
+	err := w.object(line, func(name []byte, _ int) error {
 		if string(name) != "collection" {
 			return w.skip()
 		}

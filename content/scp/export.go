@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -172,15 +171,7 @@ func (e *export) gather(ctx context.Context, pages iter.Seq2[[]byte, error]) err
 		if err != nil {
 			return err
 		}
-		p, err := walk.readPage(line, func(string) {})
-		if err != nil {
-			return fmt.Errorf("page line: %w", err)
-		}
-		page, reason := build.build(line, &p)
-		if reason != "" {
-			return fmt.Errorf("page line: %s", reason)
-		}
-		if err := w.page(line, &p, &page); err != nil {
+		if err := w.add(line, walk, &build); err != nil {
 			return err
 		}
 	}
@@ -340,7 +331,7 @@ func (e *export) writeCollection(ctx context.Context) error {
 
 // writePage writes a page's line, with the time that it has to have.
 func (e *export) writePage(w *Writer, c *change) error {
-	line, p, err := readRecord(io.NewSectionReader(e.new.spool, c.entry.offset, int64(recordHeader)+int64(c.entry.length)))
+	line, p, _, err := recordAt(e.new.spool, c.entry.offset, c.entry.length)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package scp
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -129,11 +128,15 @@ func (r *refresh) webPage(ctx context.Context, d *draft, robots map[string]*fetc
 	if err != nil {
 		return err
 	}
-	read, p, err := parsePage(bytes.Clone(line))
-	if err != nil {
-		return err
+	walk, c := newWalker(), checked{line: line}
+	switch c.read(walk, new(builder), 1); {
+	case c.err != nil:
+		return fmt.Errorf("SCP page: %w", c.err)
+	case c.skip != "":
+		return fmt.Errorf("SCP page: %s", c.skip)
 	}
-	if err := d.writer.page(read.Line, &p, &read); err != nil {
+	d.writer.prepare(&c, walk)
+	if err := d.writer.page(&c); err != nil {
 		return &sinkError{err}
 	}
 	return nil

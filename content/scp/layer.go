@@ -92,18 +92,37 @@ type layerWriter struct {
 // merged at once.
 const maxLayerPages = 100_000_000
 
-func (w *layerWriter) page(line []byte, p *parts, page *Page) error {
-	if w.keep != nil && !w.keep(page) {
+// prepare hashes a line.
+func (w *layerWriter) prepare(c *checked, walk *walker) {
+	c.digest, c.fingerprint = c.page.Digest(), walk.fingerprint(c.line)
+}
+
+// add takes a line that is checked here.
+func (w *layerWriter) add(line []byte, walk *walker, b *builder) error {
+	c := checked{line: line}
+	c.read(walk, b, 1)
+	switch {
+	case c.err != nil:
+		return fmt.Errorf("page line: %w", c.err)
+	case c.skip != "":
+		return fmt.Errorf("page line: %s", c.skip)
+	}
+	w.prepare(&c, walk)
+	return w.page(&c)
+}
+
+func (w *layerWriter) page(c *checked) error {
+	if w.keep != nil && !w.keep(&c.page) {
 		return nil
 	}
 	if w.pages++; w.pages > maxLayerPages {
 		return limit("more than %d pages", maxLayerPages)
 	}
 	e := entry{
-		url: page.URL, modified: Plausible(page.Modified, w.generated), digest: page.Digest(), fingerprint: page.Fingerprint(),
-		offset: w.spool.at, length: uint32(len(line)),
+		url: c.page.URL, modified: Plausible(c.page.Modified, w.generated), digest: c.digest, fingerprint: c.fingerprint,
+		offset: w.spool.at, length: uint32(len(c.line)),
 	}
-	if err := w.spool.page(line, p, page); err != nil {
+	if err := w.spool.page(c); err != nil {
 		return err
 	}
 	return w.sorter.add(e)
@@ -111,20 +130,32 @@ func (w *layerWriter) page(line []byte, p *parts, page *Page) error {
 
 func (w *layerWriter) flush() error { return w.spool.flush() }
 
+// builders make the pages of entries, each for one at a time.
+var builders = sync.Pool{New: func() any { return new(builder) }}
+
 // read returns the page of an entry. The disk may have damaged it since: its
-// line is held against its digest, and what the record says of its members is
-// not believed.
+// line is held against its digest, and what the record says of its members against
+// its checksum. So the line is not read again, but for what was odd about it.
 func (l *layer) read(e *entry) (Page, error) {
-	line, _, err := readRecord(io.NewSectionReader(l.spool, e.offset, int64(recordHeader)+int64(e.length)))
+	line, p, odd, err := recordAt(l.spool, e.offset, e.length)
 	if err != nil {
 		return Page{}, fmt.Errorf("mirror: page %s: %w", e.url, err)
 	}
 	if sha256.Sum256(line) != e.digest {
 		return Page{}, fmt.Errorf("mirror: page %s is not what was written", e.url)
 	}
-	page, err := ParsePage(line)
-	if err != nil {
-		return Page{}, fmt.Errorf("mirror: page %s: %w", e.url, err)
+	if odd {
+		page, err := ParsePage(line)
+		if err != nil {
+			return Page{}, fmt.Errorf("mirror: page %s: %w", e.url, err)
+		}
+		return page, nil
+	}
+	b := builders.Get().(*builder)
+	defer builders.Put(b)
+	page, reason := b.build(line, &p)
+	if reason != "" {
+		return Page{}, fmt.Errorf("mirror: page %s: %s", e.url, reason)
 	}
 	return page, nil
 }

@@ -19,9 +19,10 @@ import (
 // bufio's buffer is gathered in long, which doubles with what has really come,
 // up to the limit, and is let go once lines are short again.
 type lines struct {
-	in   *bufio.Reader
-	long []byte
-	n    int64 // lines read
+	in    *bufio.Reader
+	long  []byte
+	n     int64        // lines read
+	alone func() error // called before more than maxKept of a line is gathered
 
 	hash hash.Hash
 	// pending is a line feed that is not hashed yet: whether the last one of a
@@ -43,13 +44,21 @@ func (l *lines) next() ([]byte, error) {
 	}
 	l.long = l.long[:0]
 	l.n++
+	alone := l.alone
 	for {
 		part, err := l.in.ReadSlice('\n')
 		if len(l.long)+len(part) > MaxPage+len("\r\n") {
 			return nil, limit("a line of more than %d octets", MaxPage)
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
-			if need := len(l.long) + len(part); need > cap(l.long) {
+			need := len(l.long) + len(part)
+			if need > maxKept && alone != nil {
+				if err := alone(); err != nil {
+					return nil, err
+				}
+				alone = nil
+			}
+			if need > cap(l.long) {
 				l.long = slices.Grow(l.long, min(need, MaxPage-len(l.long)+len("\r\n")))
 			}
 			l.long = append(l.long, part...)
@@ -68,6 +77,13 @@ func (l *lines) next() ([]byte, error) {
 		}
 		return line, nil
 	}
+}
+
+// give hands over the line that was returned last, which was gathered.
+func (l *lines) give() []byte {
+	line := l.long
+	l.long = nil
+	return line
 }
 
 // sum hashes a line, as next returned it, but for the part of it that is cut.

@@ -37,7 +37,7 @@ type mirrorState struct {
 	Rejected map[string]rejection     `json:"rejected"`
 }
 
-const mirrorVersion = "scp-mirror/1"
+const mirrorVersion = "scp-mirror/2"
 
 type layerState struct {
 	Name      string    `json:"name"`

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -94,11 +95,11 @@ type parts [memberCount]span
 // error here is one that the text calls fatal, or a limit.
 func (w *walker) readPage(line []byte, warn func(string)) (parts, error) {
 	var p parts
+	w.tops = w.tops[:0]
 	if len(line) > MaxPage {
 		return p, limit("a page of more than %d octets", MaxPage)
 	}
-	err := w.object(line, func(name []byte) error {
-		m := memberOf(name)
+	read := func(m member) (err error) {
 		if m == memberCount {
 			return w.skip()
 		}
@@ -109,7 +110,7 @@ func (w *walker) readPage(line []byte, warn func(string)) (parts, error) {
 		switch {
 		case m == mContent && k == '[':
 			from := w.dec.InputOffset()
-			err := w.blocks(warn)
+			err = w.blocks(warn)
 			p[m] = span{uint32(from), uint32(w.dec.InputOffset())}
 			return err
 		case m > mContent && k != m.kind() && k != 0:
@@ -118,8 +119,15 @@ func (w *walker) readPage(line []byte, warn func(string)) (parts, error) {
 			}
 			return w.skip()
 		}
-		var err error
 		p[m], err = w.value(memberNames[m], m.kind())
+		return err
+	}
+	err := w.object(line, func(name []byte, at int) error {
+		m, end := memberOf(name), uint32(w.dec.InputOffset())
+		err := read(m)
+		if len(w.tops) < maxTops {
+			w.tops = append(w.tops, top{span{uint32(at), end}, span{end, uint32(w.dec.InputOffset())}})
+		}
 		return err
 	})
 	if err != nil {
@@ -257,21 +265,40 @@ func ParsePage(line []byte) (Page, error) {
 }
 
 func parsePage(line []byte) (Page, parts, error) {
-	var odd []string
-	p, err := newWalker().readPage(line, func(s string) {
-		if len(odd) < maxWarnings {
-			odd = append(odd, s)
+	c := checked{line: line}
+	c.read(newWalker(), new(builder), maxWarnings)
+	switch {
+	case c.err != nil:
+		return Page{}, c.parts, fmt.Errorf("SCP page: %w", c.err)
+	case c.skip != "":
+		return Page{}, c.parts, fmt.Errorf("SCP page: %s", c.skip)
+	}
+	c.page.Warnings = append(c.odd, c.page.Warnings...)
+	return c.page, c.parts, nil
+}
+
+// A checked is a page line with what was found in it.
+type checked struct {
+	line  []byte
+	err   error // what the whole collection is rejected for
+	parts parts
+	odd   []string // about the line
+	page  Page     // with what is odd about the page
+	skip  string   // why there is no page in it; empty if there is
+
+	digest, fingerprint [32]byte // if the sink has use for them
+}
+
+// read checks the line, and keeps at most so many warnings about it.
+func (c *checked) read(w *walker, b *builder, warnings int) {
+	c.parts, c.err = w.readPage(c.line, func(s string) {
+		if len(c.odd) < warnings {
+			c.odd = append(c.odd, s)
 		}
 	})
-	if err != nil {
-		return Page{}, p, fmt.Errorf("SCP page: %w", err)
+	if c.err == nil {
+		c.page, c.skip = b.build(c.line, &c.parts)
 	}
-	page, reason := new(builder).build(line, &p)
-	if reason != "" {
-		return Page{}, p, fmt.Errorf("SCP page: %s", reason)
-	}
-	page.Warnings = append(odd, page.Warnings...)
-	return page, p, nil
 }
 
 // Check returns nil for a payload of format SCP that may stand for url: one
@@ -299,27 +326,59 @@ func (p *Page) Digest() [32]byte { return sha256.Sum256(p.Line) }
 // name and value in turn, without the members modified and published: a page
 // that says only another time has not changed.
 func (p *Page) Fingerprint() [32]byte {
-	h := sha256.New()
-	w := newWalker()
-	err := w.object(p.Line, func(name []byte) error {
-		m := memberOf(name)
-		quoted, _ := jsontext.AppendQuote(nil, name)
-		from := w.dec.InputOffset()
-		if err := w.skip(); err != nil {
-			return err
-		}
-		if m != mModified && m != mPublished {
-			h.Write(quoted)
-			h.Write(bytes.TrimLeft(p.Line[from:w.dec.InputOffset()], ": \t\r"))
-			h.Write([]byte{'\n'})
-		}
-		return nil
-	})
+	print, err := newWalker().walkFingerprint(p.Line)
 	if err != nil {
 		return p.Digest() // the line was never read; it stands for itself
 	}
-	return [32]byte(h.Sum(nil))
+	return print
 }
+
+// fingerprint is Page.Fingerprint of the line that readPage read last.
+func (w *walker) fingerprint(line []byte) [32]byte {
+	if len(w.tops) == maxTops {
+		print, _ := w.walkFingerprint(line) // the line was read without an error
+		return print
+	}
+	p := printer{h: sha256.New()}
+	for _, t := range w.tops {
+		p.add(unquoted(line[t.name.from:t.name.to]), line[t.value.from:t.value.to])
+	}
+	return p.sum()
+}
+
+// walkFingerprint is fingerprint of any line.
+func (w *walker) walkFingerprint(line []byte) ([32]byte, error) {
+	p := printer{h: sha256.New()}
+	err := w.object(line, func(name []byte, _ int) error {
+		name = bytes.Clone(name)
+		from := w.dec.InputOffset()
+		err := w.skip()
+		if err == nil {
+			p.add(name, line[from:w.dec.InputOffset()])
+		}
+		return err
+	})
+	return p.sum(), err
+}
+
+// A printer makes a fingerprint.
+type printer struct {
+	h      hash.Hash
+	quoted []byte
+}
+
+// add takes a member, with what stands before its value.
+func (p *printer) add(name, value []byte) {
+	if m := memberOf(name); m == mModified || m == mPublished {
+		return
+	}
+	p.quoted, _ = jsontext.AppendQuote(p.quoted[:0], name) // each name in one form
+	p.h.Write(p.quoted)
+	p.h.Write(bytes.TrimLeft(value, ": \t\r"))
+	p.h.Write([]byte{'\n'})
+}
+
+func (p *printer) sum() [32]byte { return [32]byte(p.h.Sum(nil)) }
 
 // maxWarnings bounds what is kept of one page's oddities.
 const maxWarnings = 16

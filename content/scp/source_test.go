@@ -164,7 +164,7 @@ func TestADamagedMirrorIsReadAnew(t *testing.T) {
 	c := SourceConfig{Location: dir, Dir: mirror, Now: func() time.Time { return noon }}
 	put(t, dir, "a.scp", string(file(snapshot(noon), page("a", "1", noon))))
 	contents(t, source(t, c))
-	for _, state := range []string{"", "{", `{"version":"scp-mirror/0"}`, `{"version":"scp-mirror/1","layers":[{"name":"../x"}]}`, `{"version":"scp-mirror/1","layers":[{"name":"gone"}]}`} {
+	for _, state := range []string{"", "{", `{"version":"scp-mirror/1"}`, `{"version":"scp-mirror/2","layers":[{"name":"../x"}]}`, `{"version":"scp-mirror/2","layers":[{"name":"gone"}]}`} {
 		put(t, mirror, "state.json", state)
 		if got := contents(t, source(t, c)); !maps.Equal(got, words("a", "1")) {
 			t.Errorf("state %q: %v", state, got)

@@ -19,7 +19,17 @@ const MaxDepth = 128
 type walker struct {
 	dec *jsontext.Decoder
 	buf *bytes.Buffer
+
+	// tops are the first members of the line that readPage read last, maxTops at most.
+	tops []top
 }
+
+// maxTops is far more members than pages have, and few for a line of nothing else.
+const maxTops = 256
+
+// A top is a member of a line's object: its name with the quotes, and its value with
+// what stands between the two.
+type top struct{ name, value span }
 
 func newWalker() *walker {
 	return &walker{dec: new(jsontext.Decoder)}
@@ -31,13 +41,13 @@ func (w *walker) reset(line []byte) {
 }
 
 // object reads a line that must be one object, and calls visit behind each
-// name; visit reads the value. The name is valid until it does.
-func (w *walker) object(line []byte, visit func(name []byte) error) error {
+// name with where it begins; visit reads the value. The name is valid until it does.
+func (w *walker) object(line []byte, visit func(name []byte, at int) error) error {
 	w.reset(line)
 	if w.dec.PeekKind() != '{' {
 		return errors.New("no JSON object")
 	}
-	if err := w.members(func(name []byte, _ int) error { return visit(name) }); err != nil {
+	if err := w.members(visit); err != nil {
 		return err
 	}
 	if rest := bytes.TrimLeft(line[w.dec.InputOffset():], " \t\r\n"); len(rest) > 0 {

@@ -67,12 +67,12 @@ func NewWriter(c Collection, spool string) (*Writer, error) {
 
 // Add appends a page line, which a reader must accept; it is not changed.
 func (w *Writer) Add(line []byte) error {
-	p, err := w.walk.readPage(line, func(string) {})
-	if err != nil {
-		return fmt.Errorf("page line: %w", err)
-	}
-	if _, reason := w.build.build(line, &p); reason != "" {
-		return fmt.Errorf("page line: %s", reason)
+	c := checked{line: line}
+	switch c.read(w.walk, &w.build, 0); {
+	case c.err != nil:
+		return fmt.Errorf("page line: %w", c.err)
+	case c.skip != "":
+		return fmt.Errorf("page line: %s", c.skip)
 	}
 	return w.add(line)
 }
