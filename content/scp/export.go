@@ -151,11 +151,11 @@ func (e *export) close() {
 
 // gather spools and sorts the pages.
 func (e *export) gather(ctx context.Context, pages iter.Seq2[[]byte, error]) error {
-	spool, err := unnamed(e.c.State)
+	spool, err := durable.Unnamed(e.c.State)
 	if err != nil {
 		return err
 	}
-	index, err := unnamed(e.c.State)
+	index, err := durable.Unnamed(e.c.State)
 	if err != nil {
 		spool.Close()
 		return err

@@ -62,7 +62,7 @@ func (e *export) load() error {
 		e.state.Reached, e.state.Files = s.Reached, s.Files
 		return nil
 	}
-	spool, err := unnamed(e.c.State)
+	spool, err := durable.Unnamed(e.c.State)
 	if err != nil {
 		index.Close()
 		return err

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
 // noon is when tests take place.
@@ -33,11 +35,11 @@ func delta(since, generated time.Time) Collection {
 // layerOf verifies a collection into a layer.
 func layerOf(t testing.TB, text []byte) *layer {
 	t.Helper()
-	spool, err := unnamed(t.TempDir())
+	spool, err := durable.Unnamed(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	index, err := unnamed(t.TempDir())
+	index, err := durable.Unnamed(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"iter"
 	"os"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
 // Options say how a collection is read.
@@ -53,7 +55,7 @@ type File struct {
 // (TestLongLinesAreAloneInMemory), the decompressor's window of at most 8 MiB, and half
 // a MiB of buffers: TestMemoryStaysFlat. Nothing of r is read once Open has returned.
 func Open(r io.Reader, o Options) (*File, error) {
-	spool, err := unnamed(o.Spool)
+	spool, err := durable.Unnamed(o.Spool)
 	if err != nil {
 		return nil, err
 	}
@@ -102,17 +104,4 @@ func (f *File) Each() iter.Seq2[Page, error] {
 			}
 		}
 	}
-}
-
-// unnamed makes a file that goes when it is closed.
-func unnamed(dir string) (*os.File, error) {
-	f, err := os.CreateTemp(dir, ".scp-*")
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Remove(f.Name()); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"slices"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
 // A sorter sorts any number of entries with bounded memory: at most
@@ -44,7 +46,7 @@ func (s *sorter) sort() { slices.SortFunc(s.held, func(a, b entry) int { return 
 func (s *sorter) spill() error {
 	if s.file == nil {
 		var err error
-		if s.file, err = unnamed(s.dir); err != nil {
+		if s.file, err = durable.Unnamed(s.dir); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
 // A Packing says how a file is compressed.
@@ -54,7 +56,7 @@ func NewWriter(c Collection, spool string) (*Writer, error) {
 	if err := c.valid(); err != nil {
 		return nil, fmt.Errorf("collection: %w", err)
 	}
-	f, err := unnamed(spool)
+	f, err := durable.Unnamed(spool)
 	if err != nil {
 		return nil, err
 	}

@@ -48,3 +48,16 @@ func SyncDir(dir string) error {
 	}
 	return errors.Join(d.Sync(), d.Close())
 }
+
+// Unnamed makes a file in dir that goes when it is closed, and when the program ends
+// in whatever way. It is for the owner only.
+func Unnamed(dir string) (*os.File, error) {
+	f, err := os.CreateTemp(dir, ".unnamed-*")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}

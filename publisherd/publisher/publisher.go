@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
+	"github.com/uzpif-oi/uzpif-oi/content/scp"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/grants"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
@@ -96,6 +97,8 @@ type Publisher struct {
 
 	// readers outlive the scans that use them.
 	readers readers
+	// spools are those of each collection's last scan.
+	spools spools
 
 	// editsMu guards edits, which holds the lock of each collection's journal.
 	editsMu sync.Mutex
@@ -168,6 +171,7 @@ func OpenTrust(dir string) (*identity.Trust, error) {
 func (p *Publisher) Close() error {
 	p.goroutines.Wait()
 	p.readers.close()
+	p.spools.close()
 	return p.store.Close()
 }
 
@@ -266,6 +270,12 @@ type collection struct {
 	afar    bool // to read a page again is to ask another server for it
 }
 
+// mirrored reports whether what the source gave is on this disk already.
+func (c *collection) mirrored() bool {
+	_, ok := c.source.(*scp.Source)
+	return ok
+}
+
 func (p *Publisher) collection(name string) (*collection, error) {
 	s, err := ReadSource(p.dir, name)
 	if err != nil {
@@ -283,6 +293,9 @@ func (p *Publisher) scan(ctx context.Context, c *collection, massDelete bool) (S
 	// What is left is for receipts. A store that has failed ends the daemon.
 	if err := cmp.Or(p.store.Err(), p.store.Room()); err != nil {
 		return ScanReport{}, fmt.Errorf("source %s: %w", c.name, err)
+	}
+	if s := p.spools.begin(c.name, p.dir, p.store.Disk().Free); !c.mirrored() {
+		c.cache.spool = s
 	}
 	s := scanner{journal: c.journal, source: c.source, extractor: c.version, cache: c.cache, now: p.now, massDelete: massDelete, verify: time.Duration(p.verify.Load())}
 	s.keep = func(stated content.Preferences) error { return keepPreferences(p.dir, c.name, stated) }

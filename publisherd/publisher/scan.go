@@ -134,6 +134,7 @@ func (s *scanner) run(ctx context.Context) (ScanReport, error) {
 	if err := s.flush(); err != nil {
 		return s.report, err
 	}
+	s.cache.spool.seal()
 	if err := errors.Join(s.finish(fresh), s.forgetNoPages()); err != nil {
 		return s.report, err
 	}
@@ -290,7 +291,7 @@ func (s *scanner) flushSome(pages []content.Page) error {
 		}
 		if changed {
 			s.report.Changed++
-			s.cache.add(p)
+			s.cache.add(p, e.head.Revision)
 		}
 	}
 	if err := errors.Join(s.writeStamps(e), s.writeNoPages(e)); err != nil {
@@ -356,14 +357,15 @@ func (s *scanner) finish(fresh bool) error {
 }
 
 // payloads keeps the payloads of pages that were just read, so that sending
-// them does not read them again. It is bounded: what does not fit is read
-// again from the source, and where that is most of them, nothing is kept: a long push
-// has better use for the memory.
+// them does not read them again. It is bounded: what does not fit goes to a spool, and
+// where that is most of them, nothing is kept in memory: a long push has better use for
+// it.
 type payloads struct {
 	left   int // octets that still fit
 	missed int // octets that did not
 	pages  map[[32]byte]keptPayload
-	shared sharer // of those that do not
+	spool  *spool // of those that do not; nil for sources that are as cheap to read
+	shared sharer // of what is read again, from there or from the source
 }
 
 type keptPayload struct {
@@ -384,7 +386,8 @@ func newPayloads() *payloads {
 	return &payloads{left: payloadCache, pages: make(map[[32]byte]keptPayload)}
 }
 
-func (c *payloads) add(p content.Page) {
+// add takes a page that the journal has at a revision.
+func (c *payloads) add(p content.Page, revision uint64) {
 	h := urlHash(p.URL)
 	if old, ok := c.pages[h]; ok {
 		c.left += len(old.octets) + keptOverhead
@@ -396,6 +399,7 @@ func (c *payloads) add(p content.Page) {
 		c.pages[h] = keptPayload{p.Digest, bytes.Clone(p.Payload)} // what it was cut out of is not kept
 		return
 	}
+	c.spool.add(revision, h, p.Digest, p.Payload)
 	if c.missed += n; c.missed > mostMissed {
 		c.left, c.pages = 0, nil
 	}

@@ -227,7 +227,7 @@ func TestWhatAScanKeepsIsBoundedHoweverSmallThePages(t *testing.T) {
 	c := newPayloads()
 	octets := make([]byte, 10, 1<<10) // cut out of something larger
 	for i := range 2 * payloadCache / keptOverhead {
-		c.add(content.Page{URL: fmt.Sprint("https://docs.test/", i), Payload: octets})
+		c.add(content.Page{URL: fmt.Sprint("https://docs.test/", i), Payload: octets}, uint64(i+1))
 	}
 	if most := payloadCache / keptOverhead; len(c.pages) > most || len(c.pages) < most/2 || c.left < 0 {
 		t.Errorf("%d pages are kept, at most %d are meant; %d octets left", len(c.pages), most, c.left)
@@ -239,9 +239,9 @@ func TestWhatAScanKeepsIsBoundedHoweverSmallThePages(t *testing.T) {
 	}
 	large := make([]byte, 1<<20)
 	for i := range mostMissed/len(large) + 1 { // now most of the pages have to be read again
-		c.add(content.Page{URL: fmt.Sprint("https://docs.test/large/", i), Payload: large})
+		c.add(content.Page{URL: fmt.Sprint("https://docs.test/large/", i), Payload: large}, 0)
 	}
-	c.add(content.Page{URL: "https://docs.test/0", Payload: octets})
+	c.add(content.Page{URL: "https://docs.test/0", Payload: octets}, 0)
 	if len(c.pages) > 0 {
 		t.Errorf("%d pages are kept, %d octets were not", len(c.pages), c.missed)
 	}

@@ -66,6 +66,7 @@ type drafter struct {
 	members *members
 	source  reader
 	cache   *payloads
+	spooled spoolReader // of cache
 	limits  *oiv1.Limits
 	target  uint64         // the journal's head when the push began
 	most    int            // items of a draft
@@ -267,7 +268,12 @@ func (d *drafter) body(ctx context.Context, h [32]byte, row pageRow, alone bool)
 	case alone:
 		body, err = d.fetch(ctx, h, row)
 	default:
-		body, err = d.cache.shared.payload(ctx, h, row.Revision, func() ([]byte, error) { return d.fetch(ctx, h, row) })
+		body, err = d.cache.shared.payload(ctx, h, row.Revision, func() ([]byte, error) {
+			if body := d.spooled.payload(row.Revision, h, row.Digest); body != nil {
+				return body, nil
+			}
+			return d.fetch(ctx, h, row)
+		})
 	}
 	if alone && body == nil {
 		d.giveBack()

@@ -238,6 +238,9 @@ func (c *collection) payloadOf(ctx context.Context, r durable.Reader, h [32]byte
 	if payload, ok := c.cache.lookup(h, digest); ok {
 		return payload, nil
 	}
+	if payload := (&spoolReader{s: c.cache.spool}).payload(row.Revision, h, digest); payload != nil {
+		return payload, nil
+	}
 	if c.afar {
 		return nil, nil
 	}

@@ -111,7 +111,7 @@ func (s *session) newDrafter(a agreement, col *collection, target uint64, pages 
 		return nil, err
 	}
 	return &drafter{
-		p: s.p, journal: col.journal, agreed: a, members: members, source: col.source, cache: col.cache,
+		p: s.p, journal: col.journal, agreed: a, members: members, source: col.source, cache: col.cache, spooled: spoolReader{s: col.cache.spool},
 		limits: s.welcome.Limits, target: target, most: itemsFor(pages), fewer: &s.fewer, report: new(Result), one: make(chan struct{}, 1),
 		pace: pacer{limits: a.limits(), used: paced.Used}, patches: s.patches(),
 	}, nil
