@@ -11,6 +11,9 @@ import (
 // the next, in octets: that of a large group of the log.
 const retained = 8 << 20
 
+// leastBatch is what the memory of a blind batch begins with, in octets.
+const leastBatch = 1 << 10
+
 // A Batch collects changes that become durable together. As a Reader it shows
 // the latest commits with its own changes on top. It belongs to one goroutine,
 // must be closed, and holds at most 4 GiB.
@@ -33,8 +36,11 @@ func (s *Store) NewBatchOf(octets int) *Batch {
 
 // NewBlindBatch begins a batch that is cheaper to fill and cannot be read: each
 // Get and Scan of it is an error.
-func (s *Store) NewBlindBatch() *Batch {
-	b := s.db.NewBatch(pebble.WithMaxRetainedSizeBytes(retained))
+func (s *Store) NewBlindBatch() *Batch { return s.NewBlindBatchOf(0) }
+
+// NewBlindBatchOf is NewBlindBatch for one that comes to about so many octets.
+func (s *Store) NewBlindBatchOf(octets int) *Batch {
+	b := s.db.NewBatch(pebble.WithInitialSizeBytes(max(octets, leastBatch)), pebble.WithMaxRetainedSizeBytes(retained))
 	return &Batch{source: source{s, b}, b: b}
 }
 

@@ -186,10 +186,10 @@ type storedAnswer struct {
 // A reconciliation ends with the batch that reaches the revision reach.
 func (a agreement) accept(ans storedAnswer, m translog.Manifest, p pendingBatch, decided []decided, note []byte, reach uint64, k kept) (cursor, error) {
 	items := p.Items
-	b := a.store.NewBatchOf(octetsOf(k.bodies)/2 + len(items)*baseOctets)
+	b := a.store.NewBatch()
 	defer b.Close()
 	// What nothing below reads: it is far cheaper to fill.
-	rows := a.store.NewBlindBatch()
+	rows := a.store.NewBlindBatchOf(octetsOf(k.bodies)/2 + len(items)*itemOctets)
 	defer rows.Close()
 	c, err := a.cursor(b)
 	if err != nil {
@@ -215,7 +215,7 @@ func (a agreement) accept(ans storedAnswer, m translog.Manifest, p pendingBatch,
 	if err != nil {
 		return c, err
 	}
-	if err := errors.Join(a.writeAcked(rows, m, ans.Receipt, items, decided), a.keepBases(b, items, decided, k), a.settleLetters(b, items, decided, ans.IssuedAt)); err != nil {
+	if err := errors.Join(a.writeAcked(rows, m, ans.Receipt, items, decided), a.keepBases(b, rows, items, decided, k), a.settleLetters(b, items, decided, ans.IssuedAt)); err != nil {
 		return c, err
 	}
 	for key, val := range map[string]any{
@@ -238,9 +238,9 @@ func (a agreement) accept(ans storedAnswer, m translog.Manifest, p pendingBatch,
 	return c, nil
 }
 
-// baseOctets is about what the base of one page takes in the commit of a receipt, beside
-// its payload, which shrinks to the half or less.
-const baseOctets = 160
+// itemOctets is about what one page takes in the commit of a receipt, beside its payload,
+// which shrinks to the half or less: two rows, and its part of the state.
+const itemOctets = 480
 
 // decided is the indexer's decision on one item.
 type decided struct {

@@ -89,9 +89,10 @@ type kept struct {
 func (k kept) aim() int64 { return k.most - k.most/16 }
 
 // keepBases makes what was acknowledged the bases of its pages, in the commit of
-// the receipt. Where there is no room, a new page gets none: it would push out another
-// that is as likely to change. One that changes gets one, and others go for it.
-func (a agreement) keepBases(b *durable.Batch, items []offered, decided []decided, k kept) error {
+// the receipt: b, and rows, which comes before it there and takes what is not read again,
+// the bases of new pages. Where there is no room, a new page gets none: it would push out
+// another that is as likely to change. One that changes gets one, and others go for it.
+func (a agreement) keepBases(b, rows *durable.Batch, items []offered, decided []decided, k kept) error {
 	if k.most == 0 {
 		return nil
 	}
@@ -103,8 +104,13 @@ func (a agreement) keepBases(b *durable.Batch, items []offered, decided []decide
 	if err != nil {
 		return err
 	}
+	var row []byte
 	for i, it := range items {
 		h := urlHash(it.URL)
+		into := rows
+		if !it.fresh {
+			into = b
+		}
 		var old []byte
 		if !it.fresh {
 			if old, err = b.Get(baseKey(a.rel.Series, h)); err != nil && !errors.Is(err, durable.ErrNotFound) {
@@ -112,15 +118,15 @@ func (a agreement) keepBases(b *durable.Batch, items []offered, decided []decide
 			}
 		}
 		count.Octets -= int64(len(old))
-		var row []byte
+		row = row[:0]
 		full := it.fresh && count.Octets >= k.aim()
 		if d := decided[i].decision; !full && k.bodies != nil && it.Op == translog.OpPut && d != translog.Exclude && len(k.bodies[i]) <= maxDictionary {
-			row = encoder.EncodeAll(k.bodies[i], it.Digest[:])
+			row = encoder.EncodeAll(k.bodies[i], append(row, it.Digest[:]...))
 		}
 		switch {
-		case row != nil && int64(len(row)) <= k.most/8:
+		case len(row) > 0 && int64(len(row)) <= k.most/8:
 			count.Octets += int64(len(row))
-			err = b.Set(baseKey(a.rel.Series, h), row)
+			err = into.Set(baseKey(a.rel.Series, h), row)
 		case old != nil:
 			err = b.Delete(baseKey(a.rel.Series, h))
 		default:

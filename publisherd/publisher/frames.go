@@ -1,7 +1,10 @@
 package publisher
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -40,21 +43,41 @@ var smallEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
 })
 
 // frameTurns is how many batch frames are compressed at once, over all sessions:
-// each takes 12 MiB, most of it the window.
+// each takes 12 MiB, most of it the window, and what it compresses.
 const frameTurns = 2
 
-// A framer compresses batch frames. Its encoders are used again by whatever session
-// comes next, as long as any is pushing: what an encoder takes is taken once, and not
-// whenever the collector has run. Its zero value is ready.
+// frameShares is how many of the last frames are kept for sessions that come to the same
+// octets: who pushes one collection under one kind of grant makes the same batches, and
+// compressing them is most of what a batch costs.
+const frameShares = 4
+
+// A framer compresses batch frames. What that takes is used again by whatever session
+// comes next, as long as any is pushing: it is had once, and not whenever the collector
+// has run. Its zero value is ready.
 type framer struct {
 	begin   sync.Once
-	turns   chan *zstd.Encoder // frameTurns of them; nil is one that is yet to be made
+	turns   chan *turn // frameTurns of them; nil is one that is yet to be made
 	pushing atomic.Int32
+
+	mu     sync.Mutex
+	shared []*sharedFrame // the newest last
+}
+
+// A turn is what compressing a frame takes.
+type turn struct {
+	encoder    *zstd.Encoder
+	raw, frame []byte
+}
+
+type sharedFrame struct {
+	sum   [32]byte // of what was compressed
+	made  chan struct{}
+	frame []byte // nil if it came to nothing; set before
 }
 
 func (f *framer) open() {
 	f.begin.Do(func() {
-		f.turns = make(chan *zstd.Encoder, frameTurns)
+		f.turns = make(chan *turn, frameTurns)
 		for range frameTurns {
 			f.turns <- nil
 		}
@@ -66,7 +89,13 @@ func (f *framer) push() (done func()) {
 	f.open()
 	f.pushing.Add(1)
 	return func() {
-		if f.pushing.Add(-1) > 0 {
+		left := f.pushing.Add(-1)
+		if left < 2 {
+			f.mu.Lock()
+			f.shared = nil
+			f.mu.Unlock()
+		}
+		if left > 0 {
 			return
 		}
 		for range frameTurns {
@@ -79,22 +108,68 @@ func (f *framer) push() (done func()) {
 	}
 }
 
-func (f *framer) encode(raw []byte) (frame []byte, err error) {
-	if len(raw) <= smallFrame {
+// encode compresses the size octets that build appends. The frame may be another
+// session's as well, and is not to be changed.
+func (f *framer) encode(size int, build func([]byte) ([]byte, error)) (frame []byte, err error) {
+	if size <= smallFrame {
+		raw, err := build(make([]byte, 0, size))
+		if err != nil {
+			return nil, err
+		}
 		return encodeFrame(raw, nil)
 	}
 	f.open()
-	encoder := <-f.turns
+	t := <-f.turns
 	defer func() {
 		if f.pushing.Load() == 0 {
-			encoder = nil
+			t = nil
 		}
-		f.turns <- encoder
+		f.turns <- t
 	}()
-	if encoder == nil {
-		if encoder, err = newEncoder(maxWindow, 0); err != nil {
+	if t == nil {
+		t = new(turn)
+		if t.encoder, err = newEncoder(maxWindow, 0); err != nil {
 			return nil, err
 		}
 	}
-	return encoder.EncodeAll(raw, nil), nil
+	if t.raw, err = build(slices.Grow(t.raw[:0], size)); err != nil {
+		return nil, err
+	}
+	if f.pushing.Load() < 2 {
+		return t.encode(), nil
+	}
+	s, mine := f.share(sha256.Sum256(t.raw))
+	if !mine {
+		<-s.made // by who has the other turn, or has had one
+		if s.frame != nil {
+			return s.frame, nil
+		}
+		return t.encode(), nil
+	}
+	defer close(s.made) // even if the encoder does not return
+	s.frame = t.encode()
+	return s.frame, nil
+}
+
+// encode compresses t.raw. Frames are as long as they turn out: they are put together in
+// memory that is used again.
+func (t *turn) encode() []byte {
+	t.frame = t.encoder.EncodeAll(t.raw, t.frame[:0])
+	return bytes.Clone(t.frame)
+}
+
+// share finds the frame of what has that sum, or notes one that the caller is to make.
+func (f *framer) share(sum [32]byte) (s *sharedFrame, mine bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.shared {
+		if s.sum == sum {
+			return s, false
+		}
+	}
+	s = &sharedFrame{sum: sum, made: make(chan struct{})}
+	if f.shared = append(f.shared, s); len(f.shared) > frameShares {
+		f.shared = slices.Delete(f.shared, 0, 1)
+	}
+	return s, true
 }

@@ -76,7 +76,7 @@ func TestLargeEncodersGoWithTheLastPush(t *testing.T) {
 	}
 	first, second := f.push(), f.push()
 	for range 3 {
-		if _, err := f.encode(raw); err != nil {
+		if _, err := f.encode(len(raw), func(b []byte) ([]byte, error) { return append(b, raw...), nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -87,7 +87,45 @@ func TestLargeEncodersGoWithTheLastPush(t *testing.T) {
 	if second(); kept() != 0 {
 		t.Errorf("%d encoders are kept, and no session pushes", kept())
 	}
-	if _, err := f.encode(raw); err != nil || kept() != 0 {
+	if _, err := f.encode(len(raw), func(b []byte) ([]byte, error) { return append(b, raw...), nil }); err != nil || kept() != 0 {
 		t.Errorf("%d encoders are kept, and no session pushes; %v", kept(), err)
 	}
+}
+
+// Sessions that come to the same octets share a frame, while there are several.
+func TestSessionsShareFrames(t *testing.T) {
+	var f framer
+	encode := func(n int) []byte {
+		raw := bytes.Repeat([]byte("words and words "), smallFrame/16+n)
+		frame, err := f.encode(len(raw), func(b []byte) ([]byte, error) { return append(b, raw...), nil })
+		check(t, err)
+		d, err := zstd.NewReader(nil)
+		check(t, err)
+		defer d.Close()
+		if got, err := d.DecodeAll(frame, nil); err != nil || !bytes.Equal(got, raw) {
+			t.Fatalf("%d octets come back, %v", len(got), err)
+		}
+		return frame
+	}
+	first := f.push()
+	if a, b := encode(1), encode(1); &a[0] == &b[0] || len(f.shared) > 0 {
+		t.Error("frames are kept for one session alone")
+	}
+	second := f.push()
+	a := encode(1)
+	for n := range frameShares {
+		if b := encode(1); &a[0] != &b[0] {
+			t.Error("the same octets are compressed again")
+		}
+		if b := encode(2 + n); &a[0] == &b[0] || len(f.shared) > frameShares {
+			t.Errorf("other octets in the same frame, or %d frames are kept", len(f.shared))
+		}
+	}
+	if b := encode(1); &a[0] == &b[0] {
+		t.Error("the frame that is the oldest is still kept")
+	}
+	if second(); len(f.shared) > 0 {
+		t.Errorf("%d frames are kept for nobody", len(f.shared))
+	}
+	first()
 }

@@ -78,7 +78,6 @@ type drafter struct {
 	patches bool
 	filter  heldFilter // of what the indexer was offered; nil if each page is looked up
 
-	raw  []byte        // reused
 	dead []letter      // of the draft in hand
 	over [][32]byte    // likewise
 	one  chan struct{} // holds a token while a page alone is in hand
@@ -268,12 +267,9 @@ func (d *drafter) body(ctx context.Context, h [32]byte, row pageRow, alone bool)
 	case alone:
 		body, err = d.fetch(ctx, h, row)
 	default:
-		body, err = d.cache.shared.payload(ctx, h, row.Revision, func() ([]byte, error) {
-			if body := d.spooled.payload(row.Revision, h, row.Digest); body != nil {
-				return body, nil
-			}
-			return d.fetch(ctx, h, row)
-		})
+		if body = d.spooled.payload(row.Revision, h, row.Digest); body == nil {
+			body, err = d.cache.shared.payload(ctx, h, row.Revision, func() ([]byte, error) { return d.fetch(ctx, h, row) })
+		}
 	}
 	if alone && body == nil {
 		d.giveBack()
@@ -317,15 +313,18 @@ func (d *drafter) compress(dr *draft) error {
 	if len(dr.items) == 0 {
 		return nil
 	}
+	dr.itemsBytes = proto.Size(&dr.wire)
+	dr.rawBytes = dr.itemsBytes + octetsOf(dr.bodies)
 	var err error
-	if d.raw, err = (proto.MarshalOptions{Deterministic: true}).MarshalAppend(d.raw[:0], &dr.wire); err != nil {
-		return fmt.Errorf("batch of %s: %w", d.agreed.rel.Collection, err)
-	}
-	dr.itemsBytes = len(d.raw)
-	for _, b := range dr.bodies {
-		d.raw = append(d.raw, b...)
-	}
-	dr.rawBytes = len(d.raw)
-	dr.frame, err = d.p.frames.encode(d.raw)
+	dr.frame, err = d.p.frames.encode(dr.rawBytes, func(raw []byte) ([]byte, error) {
+		raw, err := (proto.MarshalOptions{Deterministic: true, UseCachedSize: true}).MarshalAppend(raw, &dr.wire)
+		if err != nil {
+			return nil, fmt.Errorf("batch of %s: %w", d.agreed.rel.Collection, err)
+		}
+		for _, b := range dr.bodies {
+			raw = append(raw, b...)
+		}
+		return raw, nil
+	})
 	return err
 }

@@ -271,7 +271,7 @@ func TestBasesAreBounded(t *testing.T) {
 		if rapid.IntRange(0, 9).Draw(rt, "restarted") == 0 {
 			k.bodies = nil
 		}
-		if err := errors.Join(a.keepBases(b, items, all, k), b.Commit()); err != nil {
+		if err := errors.Join(a.keepBases(b, b, items, all, k), b.Commit()); err != nil {
 			rt.Fatal(err)
 		}
 		if rows, octets, counted := basesOf(t, a); octets > most || octets != counted {
@@ -291,7 +291,7 @@ func TestANewPagePushesNoBaseOut(t *testing.T) {
 		it := offered{URL: fmt.Sprint("https://example.com/doc/", n), Op: translog.OpPut, Digest: envelope.Hash(digestOf(body)), fresh: fresh}
 		b := x.p.store.NewBatch()
 		defer b.Close()
-		check(t, errors.Join(a.keepBases(b, []offered{it}, []decided{{op: it.Op, decision: translog.Include}}, kept{most: most, bodies: [][]byte{body}}), b.Commit()))
+		check(t, errors.Join(a.keepBases(b, b, []offered{it}, []decided{{op: it.Op, decision: translog.Include}}, kept{most: most, bodies: [][]byte{body}}), b.Commit()))
 	}
 	n, rows, before := 0, 0, -1
 	for ; rows != before; n++ {

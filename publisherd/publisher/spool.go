@@ -179,7 +179,12 @@ type spoolReader struct {
 	at   int64     // of the octet that in gives next
 	head spoolHead // of the payload that in gives next, if has is set, or of the last
 	has  bool
+	room []byte // for payloads that come next
 }
+
+// arena is how many octets of payloads are allocated at once: small ones by themselves
+// are as many things for the collector to look at.
+const arena = 128 << 10
 
 // payload gives the payload of a page at a revision, nil if the spool has none.
 func (r *spoolReader) payload(revision uint64, h [32]byte, digest envelope.Hash) []byte {
@@ -213,7 +218,12 @@ func (r *spoolReader) payload(revision uint64, h [32]byte, digest envelope.Hash)
 	if r.head.revision != revision || r.head.h != h || r.head.digest != digest {
 		return nil
 	}
-	payload := make([]byte, r.head.length)
+	n := int(r.head.length)
+	if len(r.room) < n {
+		r.room = make([]byte, max(arena, n))
+	}
+	payload := r.room[:n:n]
+	r.room = r.room[n:]
 	if _, err := io.ReadFull(r.in, payload); err != nil || crc32.Checksum(payload, castagnoli) != r.head.sum {
 		r.in = nil
 		return nil
