@@ -28,7 +28,7 @@ func (x *fixture) sizeOf(page string) (size uint64) {
 	x.t.Helper()
 	col, err := x.p.collection("docs")
 	check(x.t, err)
-	_, err = x.p.scan(x.t.Context(), col, false)
+	_, err = x.p.scan(x.t.Context(), col, false, nil)
 	check(x.t, err)
 	check(x.t, col.journal.changes(x.p.store, 0, 1<<40, func(_ [32]byte, row pageRow) (bool, error) {
 		if strings.HasSuffix(row.URL, page+".html") {

@@ -74,6 +74,7 @@ type pushTeller struct {
 	a            agreement
 	wire         *counter
 	from, target uint64
+	open         bool // there will be more behind target
 
 	mu    sync.Mutex // guards what is below, and keeps what is told in order
 	done  uint64     // revisions that are answered for
@@ -138,8 +139,12 @@ func (t *pushTeller) tell(ctx context.Context) {
 		share = min(1, float64(max(0, octets-t.began))/float64(t.size))
 		done += min(uint64(float64(next-done)*share), next-done-1)
 	}
+	total := int64(t.target - t.from)
+	if t.open {
+		total = 0
+	}
 	tell(ctx, Progress{
-		Indexer: t.a.rel.Indexer, Collection: t.a.rel.Collection, Done: int64(done - t.from), Total: int64(t.target - t.from),
+		Indexer: t.a.rel.Indexer, Collection: t.a.rel.Collection, Done: int64(done - t.from), Total: total,
 		Octets: octets, Waiting: share == 1,
 	})
 }

@@ -259,8 +259,7 @@ func (p *Publisher) journal(collection string) journal {
 // three indexers.
 const storeCache = 24 << 20
 
-// A collection is a source with its journal. Its cache is filled by one scan,
-// and only read from then on.
+// A collection is a source with its journal. Its cache is filled by one scan.
 type collection struct {
 	name    string
 	journal journal
@@ -289,7 +288,8 @@ func (p *Publisher) collection(name string) (*collection, error) {
 }
 
 // scan brings the collection's journal up to its source.
-func (p *Publisher) scan(ctx context.Context, c *collection, massDelete bool) (ScanReport, error) {
+// Grown is called as scanner.grown is.
+func (p *Publisher) scan(ctx context.Context, c *collection, massDelete bool, grown func()) (ScanReport, error) {
 	// What is left is for receipts. A store that has failed ends the daemon.
 	if err := cmp.Or(p.store.Err(), p.store.Room()); err != nil {
 		return ScanReport{}, fmt.Errorf("source %s: %w", c.name, err)
@@ -297,7 +297,7 @@ func (p *Publisher) scan(ctx context.Context, c *collection, massDelete bool) (S
 	if s := p.spools.begin(c.name, p.dir, p.store.Disk().Free); !c.mirrored() {
 		c.cache.spool = s
 	}
-	s := scanner{journal: c.journal, source: c.source, extractor: c.version, cache: c.cache, now: p.now, massDelete: massDelete, verify: time.Duration(p.verify.Load())}
+	s := scanner{journal: c.journal, source: c.source, extractor: c.version, cache: c.cache, now: p.now, massDelete: massDelete, verify: time.Duration(p.verify.Load()), grown: grown}
 	s.keep = func(stated content.Preferences) error { return keepPreferences(p.dir, c.name, stated) }
 	r, err := s.run(ctx)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 
@@ -119,6 +120,9 @@ func (p *Publisher) Push(ctx context.Context, o PushOptions) ([]Result, error) {
 		return nil, err
 	}
 	all, errs := p.pushAll(ctx, byIndexer, scans)
+	for _, sc := range scans {
+		errs = append(errs, sc.end())
+	}
 	return all, errors.Join(append([]error{late}, errs...)...)
 }
 
@@ -195,27 +199,34 @@ func sortedNames(m map[envelope.Name][]*Relationship) []envelope.Name {
 	return names
 }
 
-// A scanned collection is one with what its last scan found.
-type scanned struct {
-	col    *collection
-	report ScanReport
-}
-
-// scanAll scans each collection once, however many indexers want it.
+// scanAll scans each collection once, however many indexers want it. Where there is one
+// alone, and nothing of it is known yet, what has been read of it can be pushed while the
+// scan goes on; see growing.
 func (p *Publisher) scanAll(ctx context.Context, byIndexer map[envelope.Name][]*Relationship, massDelete bool) (map[string]*scanned, error) {
-	scans := make(map[string]*scanned)
+	var names []string
 	for _, name := range sortedNames(byIndexer) {
 		for _, r := range byIndexer[name] {
-			if scans[r.Collection] != nil {
-				continue
+			if !slices.Contains(names, r.Collection) {
+				names = append(names, r.Collection)
 			}
-			sc, err := p.scanOne(ctx, r.Collection, massDelete)
-			if err != nil {
-				return nil, err
-			}
-			p.logSkipped(r.Collection, sc, nil)
-			scans[r.Collection] = sc
 		}
+	}
+	scans := make(map[string]*scanned)
+	if len(names) == 1 {
+		sc, err := p.scanBeside(ctx, names[0], massDelete)
+		if err != nil {
+			return nil, err
+		}
+		scans[names[0]] = sc
+		return scans, nil
+	}
+	for _, name := range names {
+		sc, err := p.scanOne(ctx, name, massDelete)
+		if err != nil {
+			return nil, err
+		}
+		p.logSkipped(name, sc, nil)
+		scans[name] = sc
 	}
 	return scans, nil
 }
@@ -227,17 +238,23 @@ func (p *Publisher) scanOne(ctx context.Context, name string, massDelete bool) (
 	if err != nil {
 		return nil, err
 	}
+	report, err := p.scanned(ctx, c, massDelete, nil)
+	return &scanned{col: c, report: report}, err
+}
+
+// scanned scans, and takes note of it.
+func (p *Publisher) scanned(ctx context.Context, c *collection, massDelete bool, grown func()) (ScanReport, error) {
 	began := time.Now()
-	_, span := p.trace.Start(ctx, "scan", "collection", name)
-	report, err := p.scan(ctx, c, massDelete)
+	_, span := p.trace.Start(ctx, "scan", "collection", c.name)
+	report, err := p.scan(ctx, c, massDelete, grown)
 	span.Count("pages", report.Pages)
 	span.Count("changed", report.Changed)
 	span.Count("deleted", report.Deleted)
 	span.End(outcome(err))
 	if ctx.Err() == nil {
-		p.noteScan(name, began, err)
+		p.noteScan(c.name, began, err)
 	}
-	return &scanned{c, report}, err
+	return report, err
 }
 
 // maxLogged is how many files that give no page are logged by name each time.
@@ -311,7 +328,7 @@ func (p *Publisher) pushOnce(ctx context.Context, rels []*Relationship, scans ma
 		}
 	}()
 	for i, r := range rels {
-		result, err := s.bring(ctx, s.outdated(), r, scans[r.Collection])
+		result, err := s.bringGrowing(ctx, s.outdated(), r, scans[r.Collection])
 		if i == 0 {
 			result.Seconds += dialled.Seconds()
 		}
@@ -338,6 +355,8 @@ func (r Result) plus(next Result) Result {
 	next.Sent += r.Sent
 	next.Patched += r.Patched
 	next.Deleted += r.Deleted
+	next.OutOfScope += r.OutOfScope
+	next.Withheld += r.Withheld
 	next.Signalled += r.Signalled
 	next.Asked += r.Asked
 	next.Refused = append(r.Refused, next.Refused...)

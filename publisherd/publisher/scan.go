@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
@@ -89,6 +90,8 @@ type scanner struct {
 	stated    bool   // keep was called
 	octets    int64  // payload of all pages that were read
 	tell      func() // how far it is; may be nil
+	first     bool   // the journal was empty
+	grown     func() // called when a first scan has put pages into the journal; may be nil
 }
 
 type located struct {
@@ -112,6 +115,7 @@ func (s *scanner) run(ctx context.Context) (ScanReport, error) {
 		return s.report, err
 	}
 	fresh := h.Extractor != s.extractor
+	s.first = h.Revision == 0
 	known := func(location string) ([32]byte, bool) { return s.known(snapshot, location, fresh) }
 	rows, stop := iter.Pull2(s.locations(snapshot))
 	defer stop()
@@ -134,7 +138,6 @@ func (s *scanner) run(ctx context.Context) (ScanReport, error) {
 	if err := s.flush(); err != nil {
 		return s.report, err
 	}
-	s.cache.spool.seal()
 	if err := errors.Join(s.finish(fresh), s.forgetNoPages()); err != nil {
 		return s.report, err
 	}
@@ -271,6 +274,11 @@ func (s *scanner) flush() error {
 	}
 	clear(s.pages)
 	s.pages, s.bytes = s.pages[:0], 0
+	s.cache.spool.show()
+	if s.first && s.grown != nil {
+		s.tell = nil // who pushes tells from now on
+		s.grown()
+	}
 	return nil
 }
 
@@ -361,8 +369,9 @@ func (s *scanner) finish(fresh bool) error {
 // where that is most of them, nothing is kept in memory: a long push has better use for
 // it.
 type payloads struct {
-	left   int // octets that still fit
-	missed int // octets that did not
+	mu     sync.RWMutex // guards what is in memory
+	left   int          // octets that still fit
+	missed int          // octets that did not
 	pages  map[[32]byte]keptPayload
 	spool  *spool // of those that do not; nil for sources that are as cheap to read
 	shared sharer // of what is read again, from there or from the source
@@ -389,6 +398,8 @@ func newPayloads() *payloads {
 // add takes a page that the journal has at a revision.
 func (c *payloads) add(p content.Page, revision uint64) {
 	h := urlHash(p.URL)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if old, ok := c.pages[h]; ok {
 		c.left += len(old.octets) + keptOverhead
 		delete(c.pages, h)
@@ -407,6 +418,8 @@ func (c *payloads) add(p content.Page, revision uint64) {
 
 // lookup gives the payload with that digest if it was kept.
 func (c *payloads) lookup(h [32]byte, digest envelope.Hash) ([]byte, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
 	p, ok := c.pages[h]
 	if !ok || p.digest != digest {
 		return nil, false

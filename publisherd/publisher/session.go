@@ -119,6 +119,8 @@ type session struct {
 	fewer   atomic.Uint32                    // the most items of a batch while others deliver as well; 0: they do not
 	poison  int                              // pages that were found to be refused with every batch
 	whole   bool                             // no patches any more: a base was unknown
+	partly  bool                             // what is pushed is still being scanned
+	first   firstPush                        // of a collection that was
 	told    bool                             // the indexer said by itself that a deletion is done
 	span    tracing.Span                     // of the whole session
 	traced  context.Context                  // carries span, and is used for nothing else

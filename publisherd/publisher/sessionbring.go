@@ -12,12 +12,16 @@ import (
 // ErrStopping, behind the batch that is in flight.
 func (s *session) bring(ctx context.Context, stop <-chan struct{}, r *Relationship, sc *scanned) (Result, error) {
 	return s.within(ctx, stop, r, sc, func(ctx context.Context, result *Result) error {
+		s.partly = sc.grows()
 		err := s.push(ctx, r, sc.col, result)
 		if err == nil {
 			err = s.answerAsked(ctx, r, sc.col, result)
 		}
 		if err == nil {
 			err = s.follow(r, result)
+		}
+		if s.partly {
+			return err
 		}
 		if err == nil {
 			err = s.probe(ctx, agreement{s.p.store, r}, sc.col, result)
@@ -57,10 +61,11 @@ func (s *session) within(ctx context.Context, stop <-chan struct{}, r *Relations
 		default:
 		}
 	}
-	for _, k := range sc.report.Skipped {
+	found := sc.found()
+	for _, k := range found.Skipped {
 		result.Skipped = append(result.Skipped, SkippedItem{k.Location, k.Reason})
 	}
-	result.SkippedCount = sc.report.SkippedCount
+	result.SkippedCount = found.SkippedCount
 	err := s.refused[r.Series]
 	if err == nil {
 		err = r.withheld(s.p.dir)

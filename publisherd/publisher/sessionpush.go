@@ -42,7 +42,12 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 	if err := s.checkHeld(a, c); err != nil {
 		return err
 	}
-	if resend := s.probing.resend[rel.Series]; resend != nil || !s.agrees(a, c) {
+	resend := s.probing.resend[rel.Series]
+	if s.partly && (resend != nil || c.Reconciling || !s.agrees(a, c)) {
+		return nil // it is compared when all has been read
+	}
+	if resend != nil || !s.agrees(a, c) {
+		s.first.filter = nil
 		if c, err = s.reconcile(ctx, a, col.journal); err != nil {
 			return err
 		}
@@ -94,7 +99,11 @@ func (s *session) push(ctx context.Context, rel *Relationship, col *collection, 
 	if !rel.Pair.Grant.Body.Mode.Pushes() {
 		return s.signal(ctx, a, c, d, report)
 	}
-	if d.filter, err = newHeldFilter(s.p.store, a.tree(), h.Revision-min(c.Seen, h.Revision)); err != nil {
+	if s.partly {
+		s.first.begin(rel.Series, c.Seen)
+		d.most = mostItems // nobody knows how many pages there are
+	}
+	if d.filter, err = s.first.held(s.p.store, a, h.Revision-min(c.Seen, h.Revision), s.partly); err != nil {
 		return err
 	}
 	return s.deliver(ctx, a, c, d, report)
@@ -124,7 +133,7 @@ func (s *session) deliver(ctx context.Context, a agreement, c cursor, d *drafter
 	drafts := make(chan *draft)
 	group, ctx := errgroup.WithContext(ctx)
 	from, begins, spent := c.Seen, c.Acked, false
-	told := &pushTeller{a: a, wire: s.wire, from: from, done: from, target: max(from, d.target)}
+	told := &pushTeller{a: a, wire: s.wire, from: s.first.from(a.rel.Series, from), done: from, target: max(from, d.target), open: s.partly}
 	defer told.watch(ctx)()
 	group.Go(func() error { return d.run(ctx, from, begins, drafts) })
 	group.Go(func() error {

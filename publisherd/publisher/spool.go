@@ -33,6 +33,7 @@ type spool struct {
 	out   *bufio.Writer
 	end   int64
 	last  uint64 // revision
+	ready uint64 // the last one that can be read: what is behind is not in the file yet
 	marks []spoolMark
 	over  bool // nothing is taken any more, or given
 	timer *time.Timer
@@ -114,17 +115,21 @@ func (s *spool) add(revision uint64, h [32]byte, digest envelope.Hash, payload [
 	s.end, s.last = s.end+size, revision
 }
 
-// seal says that the scan has ended.
-func (s *spool) seal() {
+// show has what was taken so far read.
+func (s *spool) show() {
 	if s == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.out != nil && s.out.Flush() != nil {
-		s.drop()
+	if s.out == nil {
+		return
 	}
-	s.out = nil
+	if s.out.Flush() != nil {
+		s.drop()
+		return
+	}
+	s.ready = s.last
 }
 
 // close lets the file go. It may be called more than once.
@@ -160,13 +165,12 @@ func (s *spool) latest() *spool {
 	return s
 }
 
-// find gives the file, and the last place at or before a revision. There is none while
-// the scan is under way.
+// find gives the file, and the last place at or before a revision.
 func (s *spool) find(revision uint64) (file *os.File, m spoolMark) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := sort.Search(len(s.marks), func(i int) bool { return s.marks[i].revision > revision })
-	if i == 0 || s.out != nil || revision > s.last {
+	if i == 0 || revision > s.ready {
 		return nil, m
 	}
 	return s.file, s.marks[i-1]

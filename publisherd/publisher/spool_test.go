@@ -2,18 +2,11 @@ package publisher
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
-	"strings"
-	"sync/atomic"
 	"testing"
 
-	"github.com/uzpif-oi/uzpif-oi/content"
-	"github.com/uzpif-oi/uzpif-oi/content/site"
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 )
 
@@ -42,9 +35,9 @@ func TestASpoolGivesWhatWasPutInOrNothing(t *testing.T) {
 	}
 	s.add(revision, urlHash("again"), envelope.Hash{}, nil) // not in order
 	if got := (&spoolReader{s: s}).payload(pages[7].revision, pages[7].h, pages[7].digest); got != nil {
-		t.Error("it gives something while the scan is under way")
+		t.Error("it gives what is not to be read yet")
 	}
-	s.seal()
+	s.show()
 	wants := func(rd *spoolReader, p page) {
 		t.Helper()
 		got := rd.payload(p.revision, p.h, p.digest)
@@ -109,7 +102,7 @@ func TestASpoolIsBounded(t *testing.T) {
 		s.add(i+1, [32]byte{byte(i)}, envelope.Hash{}, make([]byte, 50<<10))
 	}
 	s.add(101, [32]byte{}, envelope.Hash{}, make([]byte, spoolPage+1))
-	s.seal()
+	s.show()
 	if s.end > 1<<20 || s.end < 900<<10 {
 		t.Errorf("%d octets of a quarter of what is free", s.end)
 	}
@@ -137,60 +130,8 @@ func TestASpoolIsBounded(t *testing.T) {
 	// Where no file can be made, all is as without.
 	lost := newSpool("/nowhere/at/all", 0)
 	lost.add(1, [32]byte{}, envelope.Hash{}, nil)
-	lost.seal()
+	lost.show()
 	if rd := (&spoolReader{s: lost}); rd.payload(1, [32]byte{}, envelope.Hash{}) != nil {
 		t.Error("a payload out of no file")
-	}
-}
-
-// fetches counts the pages that are made out of their source a second time.
-type fetches struct {
-	*site.Site
-	n    *atomic.Int64
-	over func() // called when all pages were read
-}
-
-func (f fetches) PagesSince(
-	ctx context.Context, known func(string) ([32]byte, bool), kept func(string, content.Stamp) content.Kept, skip func(content.Skipped),
-) iter.Seq2[content.Page, error] {
-	return func(yield func(content.Page, error) bool) {
-		defer f.over()
-		f.Site.PagesSince(ctx, known, kept, skip)(yield)
-	}
-}
-
-func (f fetches) Fetch(ctx context.Context, location string) (content.Page, error) {
-	f.n.Add(1)
-	return f.Site.Fetch(ctx, location)
-}
-
-// TestALargePushMakesEachPageOnce out of its source, although memory has no room for
-// what the scan has read; without a spool it makes those again.
-func TestALargePushMakesEachPageOnce(t *testing.T) {
-	t.Parallel()
-	for _, spooled := range []bool{true, false} {
-		x := newFixture(t)
-		const pages, words = 60, 100_000 // half a MiB each
-		for i := range pages {
-			text := fmt.Sprintf("<!DOCTYPE html><title>T</title><p>page %d %s</p>", i, strings.Repeat("word ", words))
-			check(t, os.WriteFile(filepath.Join(x.site, fmt.Sprint(i, ".html")), []byte(text), 0o644))
-		}
-		source, err := ReadSource(x.p.dir, "docs")
-		check(t, err)
-		r, err := x.p.readers.lookup(x.p.dir, source)
-		check(t, err)
-		again := new(atomic.Int64)
-		kept := x.p.readers.byName["docs"]
-		over := func() {}
-		if !spooled {
-			over = x.p.spools.close
-		}
-		kept.reader = fetches{r.(*site.Site), again, over}
-		x.p.readers.byName["docs"] = kept
-		results, err := x.p.Push(t.Context(), PushOptions{})
-		check(t, err)
-		if results[0].Sent != pages || (again.Load() == 0) != spooled {
-			t.Errorf("spooled: %v; %d pages were sent, and %d made again", spooled, results[0].Sent, again.Load())
-		}
 	}
 }
