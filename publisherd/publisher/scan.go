@@ -260,7 +260,8 @@ func (s *scanner) flush() error {
 	if err := s.state(); err != nil {
 		return err
 	}
-	if len(s.pages) >= scanSorts {
+	small := len(s.pages) >= scanSorts
+	if small {
 		sortByHash(s.pages)
 	}
 	pages := slices.Chunk(s.pages, scanPages)
@@ -275,7 +276,9 @@ func (s *scanner) flush() error {
 	clear(s.pages)
 	s.pages, s.bytes = s.pages[:0], 0
 	s.cache.spool.show()
-	if s.first && s.grown != nil {
+	// Small pages take scan and delivery the more memory the more there are of them, and
+	// leave no core idle: those are pushed behind the scan.
+	if s.first && s.grown != nil && !small {
 		s.tell = nil // who pushes tells from now on
 		s.grown()
 	}
@@ -312,16 +315,25 @@ func (s *scanner) flushSome(pages []content.Page) error {
 // URL the last counts, as it does in the order of the source.
 func sortByHash(pages []content.Page) {
 	type place struct {
-		h [32]byte
-		p content.Page
+		h    [32]byte
+		from int32
 	}
 	all := make([]place, len(pages))
 	for i := range pages {
-		all[i] = place{urlHash(pages[i].URL), pages[i]}
+		all[i] = place{urlHash(pages[i].URL), int32(i)}
 	}
 	slices.SortStableFunc(all, func(a, b place) int { return bytes.Compare(a.h[:], b.h[:]) })
+	// Each page goes to its place along its circle: a copy of all is as large as they are.
 	for i := range all {
-		pages[i] = all[i].p
+		if all[i].from < 0 {
+			continue
+		}
+		first, at := pages[i], i
+		for from := int(all[at].from); from != i; from = int(all[at].from) {
+			pages[at], all[at].from = pages[from], -1
+			at = from
+		}
+		pages[at], all[at].from = first, -1
 	}
 }
 

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/content/site"
@@ -290,4 +293,25 @@ func TestPagesOfOneURLKeepTheirOrder(t *testing.T) {
 			t.Fatalf("%s of %s stands before %s of %s", pages[i-1].Location, pages[i-1].URL, pages[i].Location, pages[i].URL)
 		}
 	}
+}
+
+// TestPagesAreSortedWhereTheyAre, and those of one URL stay in their order.
+func TestPagesAreSortedWhereTheyAre(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pages := make([]content.Page, rapid.IntRange(0, 60).Draw(t, "pages"))
+		for i := range pages {
+			pages[i] = content.Page{URL: fmt.Sprint("https://docs.test/", rapid.IntRange(0, 40).Draw(t, "url")), Location: fmt.Sprint(i)}
+		}
+		want := slices.Clone(pages)
+		slices.SortStableFunc(want, func(a, b content.Page) int {
+			x, y := urlHash(a.URL), urlHash(b.URL)
+			return bytes.Compare(x[:], y[:])
+		})
+		sortByHash(pages)
+		for i := range want {
+			if pages[i].URL != want[i].URL || pages[i].Location != want[i].Location {
+				t.Fatalf("page %d is %s of %s, want %s of %s", i, pages[i].URL, pages[i].Location, want[i].URL, want[i].Location)
+			}
+		}
+	})
 }
