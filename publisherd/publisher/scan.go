@@ -18,10 +18,11 @@ import (
 // A scan goes to the journal after so many pages that were read, or octets of their
 // payload, in commits of scanPages.
 const (
-	scanAhead  = 64 << 10
-	scanPages  = 2000
-	scanBytes  = 16 << 20
-	scanStamps = 20_000 // files that are as before, and were read nevertheless
+	scanAhead   = 64 << 10
+	scanPages   = 2000
+	scanBytes   = 16 << 20
+	besideBytes = 8 << 20 // where a push goes on beside the scan
+	scanStamps  = 20_000  // files that are as before, and were read nevertheless
 )
 
 // scanSorts is from how many pages on they get their revisions in the order of the
@@ -245,7 +246,9 @@ func (s *scanner) take(p content.Page, old located) error {
 		s.pages = append(s.pages, p)
 		s.bytes += len(p.Payload)
 	}
-	if len(s.pages) < scanAhead && len(s.none) < scanPages && s.bytes < scanBytes && len(s.stamps) < scanStamps {
+	// Who pushes beside the scan is to have work soon.
+	beside := s.first && s.grown != nil && len(s.pages) < scanSorts && s.bytes >= besideBytes
+	if len(s.pages) < scanAhead && len(s.none) < scanPages && s.bytes < scanBytes && len(s.stamps) < scanStamps && !beside {
 		return nil
 	}
 	return s.flush()
