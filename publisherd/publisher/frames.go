@@ -127,10 +127,11 @@ func (f *framer) encode(size int, build func([]byte) ([]byte, error)) (frame []b
 		f.turns <- t
 	}()
 	if t == nil {
-		t = new(turn)
-		if t.encoder, err = newEncoder(maxWindow, 0); err != nil {
+		encoder, err := newEncoder(maxWindow, 0)
+		if err != nil {
 			return nil, err
 		}
+		t = &turn{encoder: encoder}
 	}
 	if t.raw, err = build(slices.Grow(t.raw[:0], size)); err != nil {
 		return nil, err

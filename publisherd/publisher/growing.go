@@ -127,7 +127,7 @@ func (s *session) bringGrowing(ctx context.Context, stop <-chan struct{}, r *Rel
 		}
 		all = result
 		if now, _ := sc.growing.state(); now == seen {
-			err = s.idleUntil(ctx, next)
+			err = s.idleUntil(ctx, r.Series, next)
 		}
 		if err != nil {
 			return all, fmt.Errorf("%s, collection %s: %w", r.Indexer, r.Collection, s.p.judged([]*Relationship{r}, err))
@@ -135,9 +135,10 @@ func (s *session) bringGrowing(ctx context.Context, stop <-chan struct{}, r *Rel
 	}
 }
 
-// idleUntil waits until next is closed, or the indexer asks for something. What else it
-// says ends the wait with an error, if it is the end of the session.
-func (s *session) idleUntil(ctx context.Context, next <-chan struct{}) error {
+// idleUntil waits until next is closed, or the indexer asks for something of the series;
+// what it asks of another waits for that one's turn. What else it says ends the wait with
+// an error, if it is the end of the session.
+func (s *session) idleUntil(ctx context.Context, series string, next <-chan struct{}) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var waking sync.WaitGroup
 	waking.Go(func() {
@@ -149,7 +150,7 @@ func (s *session) idleUntil(ctx context.Context, next <-chan struct{}) error {
 	})
 	defer waking.Wait()
 	defer cancel(nil)
-	for len(s.asking.requests) == 0 {
+	for s.asking.requests[series] == nil {
 		if err := s.listen(ctx); errors.Is(err, errQuiet) {
 			return nil
 		} else if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/content/site"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
+	oiv1 "github.com/uzpif-oi/uzpif-oi/proto/uzpif/oi/v1"
 )
 
 // A watched source counts the pages that are made out of it a second time, and asks
@@ -188,4 +189,19 @@ func TestNothingIsDeletedBecauseItIsNotReadYet(t *testing.T) {
 	if r := results[0]; r.Sent != 0 || r.Deleted != 1 || grown < manyPages-2 || x.fake.taken() != manyPages-1 {
 		t.Errorf("%+v; the indexer has %d pages", r, x.fake.taken())
 	}
+}
+
+// TestARequestOfAnotherSeriesIsNotSpunOn while a first push waits for more of its scan.
+func TestARequestOfAnotherSeriesIsNotSpunOn(t *testing.T) {
+	t.Parallel()
+	s := &session{asking: asking{requests: map[string]*oiv1.ContentRequest{"another": {}}}}
+	next := make(chan struct{})
+	time.AfterFunc(askedPause/2, func() { close(next) })
+	began := time.Now()
+	check(t, s.idleUntil(t.Context(), "docs", next))
+	if took := time.Since(began); took < askedPause/2 {
+		t.Errorf("it waited for %v", took)
+	}
+	s.asking.requests["docs"] = &oiv1.ContentRequest{}
+	check(t, s.idleUntil(t.Context(), "docs", make(chan struct{})))
 }

@@ -389,7 +389,7 @@ type payloads struct {
 	missed int          // octets that did not
 	pages  map[[32]byte]keptPayload
 	spool  *spool // of those that do not; nil for sources that are as cheap to read
-	shared sharer // of what is read again, from there or from the source
+	shared sharer // of what is read again from the source
 }
 
 type keptPayload struct {
