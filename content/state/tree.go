@@ -38,6 +38,9 @@ func (t Tree) Bounds() (lo, hi []byte) {
 	return append(slices.Clone(t.prefix), leafRows), append(slices.Clone(t.prefix), afterRows)
 }
 
+// Leaf begins the keys of all leaf rows, which are most of a tree's.
+func (t Tree) Leaf() []byte { return append(slices.Clone(t.prefix), leafRows) }
+
 // Root is the tree's root and the number of its leaves; 32 zero octets and 0
 // for the empty tree. It reads one row, or up to 16.
 func (t Tree) Root(r Reader) (root envelope.Hash, count uint64, err error) {

@@ -106,6 +106,7 @@ func (s *session) commit(ctx context.Context, f *oiv1.Batch, frame []byte) (*ing
 	}
 	in, err := s.evaluated(ctx, f, frame)
 	if err == nil {
+		s.rising.batch(s.x.store, in.held.rec.SID, len(in.items))
 		if err = s.x.committed(ctx, in); err == nil {
 			s.x.removeFiles(in.replaced()...)
 		}

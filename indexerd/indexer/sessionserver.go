@@ -74,6 +74,7 @@ type session struct {
 	probes   int             // that came; owned by run
 	asks     *asker
 	credit   *credit
+	rising   rising
 	strays   bool // chunks of a batch that is answered already may come; owned by run
 }
 
@@ -149,6 +150,7 @@ func (s *service) Session(stream grpc.BidiStreamingServer[oiv1.PublisherFrame, o
 		return toStatus(err)
 	}
 	defer s.x.sessions.leave(ses.self)
+	defer ses.rising.end()
 	s.x.readers.Go(ses.link.Read)
 	ses.link.Start(ctx)
 	err = ses.run(ctx, look)

@@ -102,6 +102,8 @@ type Store struct {
 	closed atomic.Bool
 	reads  source
 
+	ascending *ascending
+
 	slotsMu sync.Mutex
 	slots   map[string]bool // files opened by OpenSlots
 }
@@ -126,7 +128,9 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", dir, readable(err))
 	}
+	rising := new(ascending)
 	opts := pebbleOptions(o, g, log)
+	opts.Experimental.SpanPolicyFunc = rising.policy
 	defer opts.Cache.Unref()
 
 	db, err := openPebble(dir, opts, g)
@@ -134,7 +138,7 @@ func Open(dir string, o Options) (*Store, error) {
 		k.end(o.Stall)
 		return nil, fmt.Errorf("open %s: %w", dir, readable(err))
 	}
-	s := &Store{db: db, guard: g, keeper: k, fs: g.FS, slots: make(map[string]bool)}
+	s := &Store{db: db, guard: g, keeper: k, fs: g.FS, slots: make(map[string]bool), ascending: rising}
 	s.reads = source{s, db}
 
 	// The first log of a new store is begun before the format version is

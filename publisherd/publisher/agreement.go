@@ -78,6 +78,15 @@ type agreement struct {
 	rel   *Relationship
 }
 
+// ascends is to be called around the delivery of so many revisions: those of many pages
+// have the order of their hashes, and so have what becomes of them (see scanSorts).
+func (a agreement) ascends(revisions uint64) (done func()) {
+	if revisions < scanSorts {
+		return func() {}
+	}
+	return a.store.Ascending(rowKey('A', a.rel.Series, 'k'), rowKey('A', a.rel.Series, 'p'), a.tree().Leaf())
+}
+
 func (a agreement) tree() state.Tree { return state.New(rowKey('A', a.rel.Series, 's')) }
 
 func (a agreement) cursor(r durable.Reader) (cursor, error) {

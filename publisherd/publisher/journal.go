@@ -145,20 +145,24 @@ func (j journal) edit() (*edit, error) {
 	return &edit{j, h, b}, nil
 }
 
-// put takes a page of a scan in: it gets a new revision if its fingerprint or
-// format is new, or what it denies, and only a note of its octets if none is.
-// It reports whether there was a change.
-func (e *edit) put(p content.Page, now time.Time) (bool, error) {
-	h := urlHash(p.URL)
+// rowOf is what the journal is to know of a page that was read.
+func rowOf(p content.Page, now time.Time) pageRow {
+	return pageRow{
+		URL: p.URL, Location: p.Location, Source: p.SourceHash, Digest: p.Digest, Fingerprint: p.Fingerprint,
+		Format: uint8(p.Format), Size: len(p.Payload), Modified: envelope.At(now),
+		Denied: deniedBy(p), stamp: p.Stamp,
+	}
+}
+
+// put takes in a page that was read, with the hash of its URL: it gets a new revision if
+// its fingerprint or format is new, or what it denies, and only a note of its octets if
+// none is. It reports whether there was a change.
+func (e *edit) put(h [32]byte, row pageRow) (bool, error) {
 	old, known, err := e.j.page(e.batch, h)
 	if err != nil {
 		return false, err
 	}
-	row := pageRow{
-		URL: p.URL, Location: p.Location, Source: p.SourceHash, Digest: p.Digest, Fingerprint: p.Fingerprint,
-		Format: uint8(p.Format), Size: len(p.Payload), Revision: old.Revision, Modified: envelope.At(now),
-		Denied: deniedBy(p), stamp: p.Stamp,
-	}
+	row.Revision = old.Revision
 	// Times alone make no revision, although they stand in some payloads: an
 	// indexer that has the page keeps it as it is, another gets it as it is now.
 	same := known && !old.Deleted && old.Fingerprint == row.Fingerprint && old.Format == row.Format
@@ -253,7 +257,7 @@ func (j journal) again(h [32]byte, p *content.Page, now time.Time) error {
 	}
 	if p != nil && p.URL == old.URL {
 		p.Stamp = content.Stamp{} // read in the midst of an edit, it may be
-		_, err = e.put(*p, now)
+		_, err = e.put(h, rowOf(*p, now))
 	} else {
 		// The source cannot give the page now; the next scan decides.
 		row := old

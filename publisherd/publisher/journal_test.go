@@ -46,7 +46,7 @@ func (j journal) mustPut(t testing.TB, p content.Page) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.put(p, testNow); err != nil {
+	if _, err := putPage(e, p); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.commit(); err != nil {
@@ -106,7 +106,7 @@ func TestJournalGivesEachChangeOneRevision(t *testing.T) {
 			if text == "" {
 				changed, err = e.remove("at "+url, urlHash(url))
 			} else {
-				changed, err = e.put(testPage(url, "at "+url, text), testNow)
+				changed, err = putPage(e, testPage(url, "at "+url, text))
 			}
 			if err = errors.Join(err, e.commit()); err != nil {
 				rt.Fatal(err)
@@ -187,7 +187,7 @@ func TestAnEditWithoutCommitLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.put(testPage("https://a.test/", "index.html", "B"), testNow); err != nil {
+	if _, err := putPage(e, testPage("https://a.test/", "index.html", "B")); err != nil {
 		t.Fatal(err)
 	}
 	e.batch.Close()
@@ -211,7 +211,7 @@ func TestEditsSideBySideShareNoRevision(t *testing.T) {
 				url := "https://a.test/" + string(rune('a'+w)) + string(rune('a'+i))
 				e, err := j.edit()
 				if err == nil {
-					if _, err = e.put(testPage(url, url, "words"), testNow); err == nil {
+					if _, err = putPage(e, testPage(url, url, "words")); err == nil {
 						err = e.commit()
 					}
 				}
@@ -293,3 +293,5 @@ func TestAStrangerThatTwoSessionsFindHasOneRevision(t *testing.T) {
 		t.Error("a page that came back is deleted as a stranger")
 	}
 }
+
+func putPage(e *edit, p content.Page) (bool, error) { return e.put(urlHash(p.URL), rowOf(p, testNow)) }

@@ -294,10 +294,11 @@ func (p *Publisher) scan(ctx context.Context, c *collection, massDelete bool, gr
 	if err := cmp.Or(p.store.Err(), p.store.Room()); err != nil {
 		return ScanReport{}, fmt.Errorf("source %s: %w", c.name, err)
 	}
-	if s := p.spools.begin(c.name, p.dir, p.store.Disk().Free); !c.mirrored() {
+	free := p.store.Disk().Free
+	if s := p.spools.begin(c.name, p.dir, free); !c.mirrored() {
 		c.cache.spool = s
 	}
-	s := scanner{journal: c.journal, source: c.source, extractor: c.version, cache: c.cache, now: p.now, massDelete: massDelete, verify: time.Duration(p.verify.Load()), grown: grown}
+	s := scanner{journal: c.journal, source: c.source, extractor: c.version, cache: c.cache, sorter: newPageSorter(p.dir, free, !c.mirrored()), now: p.now, massDelete: massDelete, verify: time.Duration(p.verify.Load()), grown: grown}
 	s.keep = func(stated content.Preferences) error { return keepPreferences(p.dir, c.name, stated) }
 	r, err := s.run(ctx)
 	if err != nil {

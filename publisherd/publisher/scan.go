@@ -75,7 +75,8 @@ type scanner struct {
 	report  ScanReport
 	skipped map[string]bool // locations that keep their last revision
 	gone    []located
-	pages   []content.Page    // read, and not yet in the journal
+	pages   []readPage        // and not yet in the journal
+	sorter  *pageSorter       // of many small pages, once there are more than fit into pages; nil for none
 	stamps  []located         // of files that are as before; not yet in the journal
 	stale   []string          // locations of what was remembered of such files, and does not hold
 	none    []content.Skipped // files whose octets give no page; not yet in the journal
@@ -88,8 +89,10 @@ type scanner struct {
 	// says that a session went beyond it.
 	revision  uint64
 	disturbed bool
-	stated    bool   // keep was called
-	octets    int64  // payload of all pages that were read
+	stated    bool  // keep was called
+	octets    int64 // payload of all pages that were read
+	stopped   func() error
+	ascends   func() // to be called at the end; nil for none
 	tell      func() // how far it is; may be nil
 	first     bool   // the journal was empty
 	grown     func() // called when a first scan has put pages into the journal; may be nil
@@ -105,7 +108,13 @@ type located struct {
 // the journal's location rows: walking both side by side finds what is gone
 // without holding either. A source that has not changed writes nothing.
 func (s *scanner) run(ctx context.Context) (ScanReport, error) {
-	s.skipped, s.began = make(map[string]bool), s.now()
+	s.skipped, s.began, s.stopped = make(map[string]bool), s.now(), ctx.Err
+	defer s.sorter.close()
+	defer func() {
+		if s.ascends != nil {
+			s.ascends()
+		}
+	}()
 	snapshot, err := s.journal.store.Snapshot()
 	if err != nil {
 		return s.report, err
@@ -137,6 +146,9 @@ func (s *scanner) run(ctx context.Context) (ScanReport, error) {
 		return s.report, err
 	}
 	if err := s.flush(); err != nil {
+		return s.report, err
+	}
+	if err := s.drain(); err != nil {
 		return s.report, err
 	}
 	if err := errors.Join(s.finish(fresh), s.forgetNoPages()); err != nil {
@@ -240,11 +252,19 @@ func (s *scanner) take(p content.Page, old located) error {
 	}
 	s.report.Read++
 	p.Stamp = s.atRest(p.Stamp)
-	if p.Unchanged {
+	switch {
+	case p.Unchanged:
 		s.restamp(old, p.Stamp)
-	} else {
-		s.pages = append(s.pages, p)
+	case s.sorter.has():
+		if s.sorter.add(s.readPage(p)); s.sorter.full() {
+			return s.drain()
+		}
+	default:
+		s.pages = append(s.pages, s.readPage(p))
 		s.bytes += len(p.Payload)
+	}
+	if many := len(s.pages) >= scanAhead || s.bytes >= scanBytes; many && s.sort() {
+		return nil
 	}
 	// Who pushes beside the scan is to have work soon.
 	beside := s.first && s.grown != nil && len(s.pages) < scanSorts && s.bytes >= besideBytes
@@ -263,33 +283,43 @@ func (s *scanner) flush() error {
 	if err := s.state(); err != nil {
 		return err
 	}
+	some := len(s.pages) > 0
 	small := len(s.pages) >= scanSorts
 	if small {
+		s.ascend()
 		sortByHash(s.pages)
 	}
-	pages := slices.Chunk(s.pages, scanPages)
-	if len(s.pages) == 0 {
-		pages = slices.Values([][]content.Page{nil})
-	}
-	for some := range pages {
-		if err := s.flushSome(some); err != nil {
-			return err
-		}
+	if err := s.flushAll(s.pages); err != nil {
+		return err
 	}
 	clear(s.pages)
 	s.pages, s.bytes = s.pages[:0], 0
-	s.cache.spool.show()
 	// Small pages take scan and delivery the more memory the more there are of them, and
 	// leave no core idle: those are pushed behind the scan.
-	if s.first && s.grown != nil && !small {
+	if s.first && s.grown != nil && some && !small {
 		s.tell = nil // who pushes tells from now on
 		s.grown()
 	}
 	return nil
 }
 
+// flushAll takes pages into the journal, and all else that is noted.
+func (s *scanner) flushAll(pages []readPage) error {
+	parts := slices.Chunk(pages, scanPages)
+	if len(pages) == 0 {
+		parts = slices.Values([][]readPage{nil})
+	}
+	for some := range parts {
+		if err := s.flushSome(some); err != nil {
+			return err
+		}
+	}
+	s.cache.spool.show()
+	return nil
+}
+
 // flushSome is one commit of flush.
-func (s *scanner) flushSome(pages []content.Page) error {
+func (s *scanner) flushSome(pages []readPage) error {
 	e, err := s.journal.edit()
 	if err != nil {
 		return err
@@ -299,7 +329,7 @@ func (s *scanner) flushSome(pages []content.Page) error {
 		return err
 	}
 	for _, p := range pages {
-		changed, err := e.put(p, s.now())
+		changed, err := e.put(p.h, p.row)
 		if err != nil {
 			return err
 		}
@@ -312,32 +342,6 @@ func (s *scanner) flushSome(pages []content.Page) error {
 		return err
 	}
 	return s.commit(e)
-}
-
-// sortByHash puts pages in the order of the hashes of their URLs. Of several with one
-// URL the last counts, as it does in the order of the source.
-func sortByHash(pages []content.Page) {
-	type place struct {
-		h    [32]byte
-		from int32
-	}
-	all := make([]place, len(pages))
-	for i := range pages {
-		all[i] = place{urlHash(pages[i].URL), int32(i)}
-	}
-	slices.SortStableFunc(all, func(a, b place) int { return bytes.Compare(a.h[:], b.h[:]) })
-	// Each page goes to its place along its circle: a copy of all is as large as they are.
-	for i := range all {
-		if all[i].from < 0 {
-			continue
-		}
-		first, at := pages[i], i
-		for from := int(all[at].from); from != i; from = int(all[at].from) {
-			pages[at], all[at].from = pages[from], -1
-			at = from
-		}
-		pages[at], all[at].from = first, -1
-	}
 }
 
 // finish tombstones what is gone, if that is plausible. Only now, with every
@@ -411,21 +415,23 @@ func newPayloads() *payloads {
 }
 
 // add takes a page that the journal has at a revision.
-func (c *payloads) add(p content.Page, revision uint64) {
-	h := urlHash(p.URL)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if old, ok := c.pages[h]; ok {
-		c.left += len(old.octets) + keptOverhead
-		delete(c.pages, h)
-	}
-	n := len(p.Payload) + keptOverhead
-	if n <= c.left {
-		c.left -= n
-		c.pages[h] = keptPayload{p.Digest, bytes.Clone(p.Payload)} // what it was cut out of is not kept
+func (c *payloads) add(p readPage, revision uint64) {
+	if p.payload == nil {
 		return
 	}
-	c.spool.add(revision, h, p.Digest, p.Payload)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old, ok := c.pages[p.h]; ok {
+		c.left += len(old.octets) + keptOverhead
+		delete(c.pages, p.h)
+	}
+	n := len(p.payload) + keptOverhead
+	if n <= c.left {
+		c.left -= n
+		c.pages[p.h] = keptPayload{p.row.Digest, bytes.Clone(p.payload)} // what it was cut out of is not kept
+		return
+	}
+	c.spool.add(revision, p.h, p.row.Digest, p.payload)
 	if c.missed += n; c.missed > mostMissed {
 		c.left, c.pages = 0, nil
 	}

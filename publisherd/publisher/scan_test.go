@@ -7,13 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
-	"github.com/uzpif-oi/uzpif-oi/content"
 	"github.com/uzpif-oi/uzpif-oi/content/site"
 )
 
@@ -230,7 +226,7 @@ func TestWhatAScanKeepsIsBoundedHoweverSmallThePages(t *testing.T) {
 	c := newPayloads()
 	octets := make([]byte, 10, 1<<10) // cut out of something larger
 	for i := range 2 * payloadCache / keptOverhead {
-		c.add(content.Page{URL: fmt.Sprint("https://docs.test/", i), Payload: octets}, uint64(i+1))
+		c.add(readPage{h: urlHash(fmt.Sprint(i)), payload: octets}, uint64(i+1))
 	}
 	if most := payloadCache / keptOverhead; len(c.pages) > most || len(c.pages) < most/2 || c.left < 0 {
 		t.Errorf("%d pages are kept, at most %d are meant; %d octets left", len(c.pages), most, c.left)
@@ -242,9 +238,9 @@ func TestWhatAScanKeepsIsBoundedHoweverSmallThePages(t *testing.T) {
 	}
 	large := make([]byte, 1<<20)
 	for i := range mostMissed/len(large) + 1 { // now most of the pages have to be read again
-		c.add(content.Page{URL: fmt.Sprint("https://docs.test/large/", i), Payload: large}, 0)
+		c.add(readPage{h: urlHash(fmt.Sprint("large/", i)), payload: large}, 0)
 	}
-	c.add(content.Page{URL: "https://docs.test/0", Payload: octets}, 0)
+	c.add(readPage{h: urlHash("0"), payload: octets}, 0)
 	if len(c.pages) > 0 {
 		t.Errorf("%d pages are kept, %d octets were not", len(c.pages), c.missed)
 	}
@@ -278,40 +274,4 @@ func TestManySmallPagesHaveTheOrderOfTheirHashes(t *testing.T) {
 		c.remove(name(6))
 		c.wants("the next scan", c.scan(), n-1, 1, 1, uint64(n+2))
 	}
-}
-
-// TestPagesOfOneURLKeepTheirOrder, so that the same one counts in each scan.
-func TestPagesOfOneURLKeepTheirOrder(t *testing.T) {
-	pages := make([]content.Page, 3000)
-	for i := range pages {
-		pages[i] = content.Page{URL: fmt.Sprint("https://a.test/", i%500), Location: fmt.Sprintf("%04d", i)}
-	}
-	sortByHash(pages)
-	for i := 1; i < len(pages); i++ {
-		a, b := urlHash(pages[i-1].URL), urlHash(pages[i].URL)
-		if c := bytes.Compare(a[:], b[:]); c > 0 || c == 0 && pages[i-1].Location >= pages[i].Location {
-			t.Fatalf("%s of %s stands before %s of %s", pages[i-1].Location, pages[i-1].URL, pages[i].Location, pages[i].URL)
-		}
-	}
-}
-
-// TestPagesAreSortedWhereTheyAre, and those of one URL stay in their order.
-func TestPagesAreSortedWhereTheyAre(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		pages := make([]content.Page, rapid.IntRange(0, 60).Draw(t, "pages"))
-		for i := range pages {
-			pages[i] = content.Page{URL: fmt.Sprint("https://docs.test/", rapid.IntRange(0, 40).Draw(t, "url")), Location: fmt.Sprint(i)}
-		}
-		want := slices.Clone(pages)
-		slices.SortStableFunc(want, func(a, b content.Page) int {
-			x, y := urlHash(a.URL), urlHash(b.URL)
-			return bytes.Compare(x[:], y[:])
-		})
-		sortByHash(pages)
-		for i := range want {
-			if pages[i].URL != want[i].URL || pages[i].Location != want[i].Location {
-				t.Fatalf("page %d is %s of %s, want %s of %s", i, pages[i].URL, pages[i].Location, want[i].URL, want[i].Location)
-			}
-		}
-	})
 }

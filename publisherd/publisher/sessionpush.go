@@ -129,6 +129,7 @@ func (s *session) newDrafter(a agreement, col *collection, target uint64, pages 
 // deliver sends the drafter's batches one after the other.
 func (s *session) deliver(ctx context.Context, a agreement, c cursor, d *drafter, report *Result) error {
 	defer s.p.frames.push()()
+	defer a.ascends(d.target - min(c.Seen, d.target))()
 	defer d.cache.shared.use()()
 	drafts := make(chan *draft)
 	group, ctx := errgroup.WithContext(ctx)

@@ -109,6 +109,7 @@ func (a agreement) guess(j journal) error {
 	if err != nil {
 		return err
 	}
+	defer a.ascends(head.Revision)()
 	var items []state.Item
 	err = j.changes(snapshot, 0, head.Revision, func(h [32]byte, row pageRow) (bool, error) {
 		if row.Deleted || a.rel.Match(row.URL) != nil || row.denies(a.rel.Pair.Grant.Body.Purposes) {

@@ -55,11 +55,15 @@ const (
 
 // newSpool makes the spool of a scan. free is how much the disk has, 0 if nobody knows.
 func newSpool(dir string, free uint64) *spool {
-	s := &spool{dir: dir, most: spoolBytes}
-	if free > 0 {
-		s.most = min(s.most, int64(free/4))
+	return &spool{dir: dir, most: spoolMost(free)}
+}
+
+// spoolMost is how much one file may hold.
+func spoolMost(free uint64) int64 {
+	if free == 0 {
+		return spoolBytes
 	}
-	return s
+	return int64(min(spoolBytes, free/4))
 }
 
 // A spoolHead stands before each payload.
