@@ -132,8 +132,7 @@ bench-sync: build ## measure what keeping indexers up to date moves, beside rsyn
 .PHONY: bench-audit
 bench-audit: ## lint a log of a million entries beside Ed25519 alone (10 minutes), and size evidence and memory
 	$(GO) test -run '^$$' -bench BenchmarkEvidence -benchtime 10x ./internal/evaluate
-	$(GO) test -run '^$$' -bench BenchmarkLint -benchtime 1x -timeout 1h ./auditor/lint -entries $(or $(ENTRIES),1000000)
-	$(GO) test -run '^$$' -bench BenchmarkMemory -benchtime 1x -timeout 1h ./auditor -entries $(or $(ENTRIES),1000000)
+	$(GO) test -run '^$$' -bench 'BenchmarkLint|BenchmarkMemory' -benchtime 1x -timeout 1h ./auditor -entries $(or $(ENTRIES),1000000)
 
 .PHONY: soak
 soak: build ## work for an hour with real programs, and fail if anything that they hold grows

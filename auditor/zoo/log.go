@@ -51,6 +51,9 @@ type Log struct {
 	newest    *envelope.Object
 	note      []byte
 	lie       Lie
+
+	bundles []byte // all entries as they are served, if Long has made it
+	starts  []int  // of each in it, and the end
 }
 
 // New makes the log of an indexer: drafts, checkpoints at some sizes, and the

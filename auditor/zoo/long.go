@@ -1,6 +1,7 @@
 package zoo
 
 import (
+	"encoding/binary"
 	"syscall"
 	"testing"
 	"time"
@@ -11,9 +12,8 @@ import (
 
 // Long is an honest log of n entries, in which a hundred series take turns.
 //
-// Its entries lie outside of the heap: beside some GiB of them the collector would
-// hardly ever run, and whoever is measured in this process would look better than
-// in one of its own.
+// Its entries lie outside of the heap, as they are served: to serve them is a copy into
+// the connection, as it is for files.
 func Long(t testing.TB, indexer *identity.Local, n int, now time.Time) *Log {
 	t.Helper()
 	script := NewScript(indexer, now.Add(-time.Duration(n+1000)*time.Second))
@@ -31,22 +31,25 @@ func Long(t testing.TB, indexer *identity.Local, n int, now time.Time) *Log {
 	l := New(t, indexer, script.Drafts, []uint64{0, 0}, now, Lie{})
 	size := 0
 	for _, raw := range l.Entries {
-		size += len(raw)
+		size += 2 + len(raw)
 	}
 	room, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		l.Entries = nil
+		l.Entries, l.bundles, l.starts = nil, nil, nil
 		if err := syscall.Munmap(room); err != nil {
 			t.Error(err)
 		}
 	})
 	at := 0
 	for i, raw := range l.Entries {
-		end := at + copy(room[at:], raw)
-		l.Entries[i], at = room[at:end:end], end
+		l.starts = append(l.starts, at)
+		binary.BigEndian.PutUint16(room[at:], uint16(len(raw)))
+		end := at + 2 + copy(room[at+2:], raw)
+		l.Entries[i], at = room[at+2:end:end], end
 	}
+	l.bundles, l.starts = room, append(l.starts, at)
 	return l
 }

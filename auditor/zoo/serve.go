@@ -83,6 +83,9 @@ func (l *Log) tile(path string) []byte {
 		if first+width > len(l.Entries) {
 			return nil
 		}
+		if l.starts != nil {
+			return l.bundles[l.starts[first]:l.starts[first+width]]
+		}
 		size := 2 * width
 		for _, raw := range l.Entries[first : first+width] {
 			size += len(raw)
