@@ -25,13 +25,7 @@ type webRig struct {
 }
 
 func newWebRig(t *testing.T, format string) *webRig {
-	w := &webRig{T: t, bin: buildPrograms(t), dir: t.TempDir(), format: format}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.addr = l.Addr().String()
-	l.Close()
+	w := &webRig{T: t, bin: buildPrograms(t), dir: t.TempDir(), format: format, addr: freeAddress(t)}
 	for _, name := range []string{"www", "nginx", "site/docs"} {
 		if err := os.MkdirAll(w.path(name), 0o755); err != nil {
 			t.Fatal(err)

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/e2e/pair"
 )
 
 // commandBlock is a block of commands in a page, with the machine it is for.
@@ -129,13 +130,10 @@ func writeProgram(t *testing.T, path, text string) {
 	}
 }
 
-// freeAddress is an address of loopback that was free a moment ago.
+// freeAddress is pair.OwnAddress for a test.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	address, err := pair.OwnAddress()
+	pair.Check(t, err)
+	return address
 }

@@ -4,22 +4,20 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/e2e/pair"
 )
 
 // root is the folder of the module.
@@ -77,7 +75,7 @@ func runScripts(t *testing.T, folder string) {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("SITE", site)
 			for _, name := range []string{"OWN", "OWN2"} {
-				address, err := ownAddress()
+				address, err := pair.OwnAddress()
 				if err != nil {
 					return err
 				}
@@ -122,23 +120,6 @@ func printed(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	_, err = ts.Stdout().Write(body)
 	ts.Check(err)
-}
-
-// lastOwn is the last port that ownAddress has looked at.
-var lastOwn atomic.Int32
-
-// ownAddress is a free address for a daemon that is to be started there again: below
-// those that the system gives to whoever connects, so that nobody has it meanwhile.
-func ownAddress() (string, error) {
-	const first, ports = 12_000, 20_000
-	lastOwn.CompareAndSwap(0, rand.Int32N(ports)+1)
-	for range ports {
-		address := fmt.Sprintf("127.0.0.1:%d", first+lastOwn.Add(1)%ports)
-		if l, err := net.Listen("tcp", address); err == nil {
-			return address, l.Close()
-		}
-	}
-	return "", errors.New("no port is free")
 }
 
 // addresses DIR waits for a daemon's run.json and sets those of LISTEN, PUBLIC

@@ -101,8 +101,8 @@ func sortByHash(pages []readPage) {
 // state and most rows on both sides lie in that order, so a batch then adds to one place
 // of what is there, and rewrites nothing. It deals them out by the first bits of the hash
 // into a file without a name, never synced, of at most spoolBytes and a quarter of what
-// is free; each part is then read, and sorted in memory. What is dealt out is read once:
-// a scan that does not come to its end has put none of it into the journal.
+// is free; each part is then read, and sorted in memory. A scan that ends before all was
+// read has put none of it into the journal.
 type pageSorter struct {
 	dir      string
 	most     int64 // octets of the file

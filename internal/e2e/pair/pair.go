@@ -91,10 +91,9 @@ func (p *Pair) Beside(name envelope.Name) *Pair {
 // publisher trust it.
 func (p *Pair) meet(local *identity.Local, now time.Time) {
 	p.t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	var err error
+	p.Public, err = OwnAddress()
 	Check(p.t, err)
-	p.Public = free.Addr().String()
-	Check(p.t, free.Close())
 	other, err := identity.Create(p.Idx, identity.Options{
 		Identity: p.Name, Role: identity.Indexer, Endpoint: "indexer.test:7443", LogURL: "http://" + p.Public, Now: now,
 	})
@@ -165,18 +164,19 @@ func (p *Pair) TryIndexer() error {
 	if err != nil {
 		return err
 	}
-	address := p.Address
-	if address == "" {
-		address = "127.0.0.1:0"
+	if p.Address == "" {
+		if p.Address, err = OwnAddress(); err != nil {
+			return errors.Join(err, x.Close())
+		}
 	}
-	l, err := net.Listen("tcp", address)
+	l, err := net.Listen("tcp", p.Address)
 	if err != nil {
 		return errors.Join(err, x.Close())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- x.Serve(ctx, x.NewServer(), l) }()
-	p.X, p.Address = x, l.Addr().String()
+	p.X = x
 	p.stop = func() error {
 		cancel()
 		return errors.Join(<-served, x.Close())
