@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 
 	"github.com/uzpif-oi/uzpif-oi/bench/ratio"
@@ -97,19 +96,4 @@ func aims() []ratio.Aim {
 		ratio.Compare("CPU for a page at ten times as many pages", false, 1.3, ratio.CPUs, "growth/large", "growth/small"),
 		{Claim: "restart with them, seconds", Bound: 2, Needs: []string{"restart"}, Ratio: seconds("restart")},
 	}
-}
-
-// sizeOf is how many octets the files below dir have.
-func sizeOf(dir string) (sum int64, err error) {
-	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		info, err := d.Info()
-		if err == nil {
-			sum += info.Size()
-		}
-		return err
-	})
-	return sum, err
 }

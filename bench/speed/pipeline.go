@@ -88,7 +88,7 @@ func grown(ctx context.Context, dir string, in input, name string, pages int, r 
 	took := time.Since(began)
 	r["restart"] = load.Sample{Rate: 1 / took.Seconds(), P50: took}
 	for name, dir := range map[string]string{"disk/indexer": x.Dir, "disk/publisher": p.Dir} {
-		n, err := sizeOf(dir)
+		n, err := fleet.Allocated(dir)
 		if err != nil {
 			return err
 		}

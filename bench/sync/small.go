@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/bench/fleet"
@@ -43,39 +41,17 @@ type disk struct {
 
 // measureDisk asks what the stores of p and of all indexers take.
 func measureDisk(p *fleet.Publisher, indexers []*fleet.Indexer) (d disk, err error) {
-	if d.Publisher, err = allocated(filepath.Join(p.Dir, "store")); err != nil {
+	if d.Publisher, err = fleet.Allocated(filepath.Join(p.Dir, "store")); err != nil {
 		return d, err
 	}
 	for _, x := range indexers {
-		n, err := allocated(filepath.Join(x.Dir, "store"))
+		n, err := fleet.Allocated(filepath.Join(x.Dir, "store"))
 		if err != nil {
 			return d, err
 		}
 		d.Indexer = max(d.Indexer, n)
 	}
 	return d, nil
-}
-
-// allocated is how many octets of the disk the files below dir take. One that goes
-// while it is looked at takes none.
-func allocated(dir string) (octets int64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil || d.IsDir() {
-			return err
-		}
-		info, err := d.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err == nil {
-			octets += info.Sys().(*syscall.Stat_t).Blocks * 512
-		}
-		return err
-	})
-	return octets, err
 }
 
 func measureSmall(ctx context.Context, dir string, pages int, o options, progress func(string, ...any)) (_ *small, err error) {
