@@ -19,7 +19,6 @@ import (
 func (l *Log) run() {
 	defer close(l.done)
 	defer func() { l.abandon(cmp.Or(l.err, ErrClosed)) }()
-	defer l.store.Ascending(l.rows.key([]byte(rowEntry)), l.rows.key([]byte(rowSet)), l.rows.key([]byte(rowTile)))()
 	tick := time.NewTicker(l.cfg.Publish)
 	defer tick.Stop()
 	for preferred, over := false, false; !over; {

@@ -216,13 +216,19 @@ func pebbleOptions(o Options, g *guard, log *slog.Logger) *pebble.Options {
 	return opts
 }
 
+// mostDepth is how many files of values the tables of one place may refer to before a
+// merge writes the values anew, for the sake of whoever reads many in a row. Pebble asks
+// for a number; with 10 that was a quarter of what an entry of a log cost, since sixteen
+// layers of tables are merged at once. There are never more than HeldLayers of them.
+const mostDepth = 64
+
 // separation has values of some size, such as entries, receipts and frames, written
 // once behind the log, into files of their own; what merges and moves tables then
 // carries keys and small values alone. A file of which a fifth is dead is written
 // anew, though not in its first minutes, in which all of it may die.
 func separation() pebble.ValueSeparationPolicy {
 	return pebble.ValueSeparationPolicy{
-		Enabled: true, MinimumSize: 768, MaxBlobReferenceDepth: 10,
+		Enabled: true, MinimumSize: 768, MaxBlobReferenceDepth: mostDepth,
 		RewriteMinimumAge: 5 * time.Minute, TargetGarbageRatio: 0.2,
 	}
 }
