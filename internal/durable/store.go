@@ -218,8 +218,8 @@ func pebbleOptions(o Options, g *guard, log *slog.Logger) *pebble.Options {
 
 // mostDepth is how many files of values the tables of one place may refer to before a
 // merge writes the values anew, for the sake of whoever reads many in a row. Pebble asks
-// for a number; with 10 that was a quarter of what an entry of a log cost, since sixteen
-// layers of tables are merged at once. There are never more than HeldLayers of them.
+// for a number; with 10 that was a fifth of what an entry of a log cost, since eight
+// layers of tables and more are merged at once, each with a file of its own.
 const mostDepth = 64
 
 // separation has values of some size, such as entries, receipts and frames, written

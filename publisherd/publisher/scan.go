@@ -16,7 +16,7 @@ import (
 )
 
 // A scan goes to the journal after so many pages that were read, or octets of their
-// payload, in commits of scanPages.
+// payload, in commits of scanPages; if those are many small ones, to a pageSorter first.
 const (
 	scanAhead   = 64 << 10
 	scanPages   = 2000
