@@ -184,3 +184,9 @@ func appendSignatures(b []byte, list []Signature) []byte {
 	}
 	return append(b, ']')
 }
+
+// signaturesSize is how many octets appendSignatures appends for n of them.
+func signaturesSize(n int) int {
+	const one = len(`,{"alg":"","key_id":"","sig":""}`) + len(Ed25519) + hashText + sigText
+	return len(`,"signatures":[]`) + n*one - min(n, 1) // no comma before the first
+}

@@ -82,6 +82,55 @@ func TestSignBodyIsSign(t *testing.T) {
 	}
 }
 
+// TestSignBodiesIsSignBody: many at once are what each is alone, and if one is refused all
+// are, with the error of the first.
+func TestSignBodiesIsSignBody(t *testing.T) {
+	s := rfcSigner(t, 0)
+	accepted := 0
+	rapid.Check(t, func(t *rapid.T) {
+		drafts := make([]Draft, rapid.IntRange(0, 3*SignedTogether).Draw(t, "drafts"))
+		spoilt := rapid.IntRange(0, 3).Draw(t, "any spoilt") == 0
+		for i := range drafts {
+			d := Draft{Header{
+				Type: Entry, Authority: publisher.Authority(), Subject: publisher, Epoch: 1, Sequence: uint64(i), IssuedAt: issued,
+			}, nil}
+			if spoilt {
+				d.Header = drawHeader(t)
+			}
+			var e Encoder
+			e.Text("indexer", string(publisher))
+			e.Texts("x", make([]string, rapid.IntRange(0, 300).Draw(t, "length")))
+			d.Body, _ = e.Object()
+			drafts[i] = d
+		}
+		got, err := SignBodies(drafts, publisher, s)
+		for i, d := range drafts {
+			want, refusal := SignBody(d.Header, d.Body, publisher, s)
+			if refusal != nil {
+				if err == nil || err.Error() != refusal.Error() || got != nil {
+					t.Fatalf("%v beside %d objects, want %v of number %d", err, len(got), refusal, i)
+				}
+				return
+			}
+			if err == nil && !reflect.DeepEqual(got[i], want) {
+				t.Fatalf("number %d of %d is %+v, want %+v", i, len(drafts), got[i], want)
+			}
+		}
+		if err != nil || len(got) != len(drafts) {
+			t.Fatalf("%d of %d signed, %v", len(got), len(drafts), err)
+		}
+		for i := range got { // memory that is shared is not written to twice
+			if o, err := Parse(got[i].Raw); err != nil || !reflect.DeepEqual(o, got[i]) {
+				t.Fatalf("number %d of %d is not what Parse makes of it: %v", i, len(got), err)
+			}
+		}
+		accepted++
+	})
+	if accepted < 5 {
+		t.Errorf("%d lists were signed", accepted)
+	}
+}
+
 func TestSignBodyTakesNoExtensions(t *testing.T) {
 	h := goodHeader()
 	h.Extensions = map[string]Extension{"a.example/x": {Data: []byte("1")}}

@@ -8,6 +8,9 @@ import (
 
 const hashPrefix = "sha256:"
 
+// hashText is how many characters a Hash is written in.
+const hashText = len(hashPrefix) + 2*sha256.Size
+
 // A Hash names something by SHA-256: an object, a key, a scope, a root.
 // It is written "sha256:" and 64 lower-case hex digits, and no other way.
 // The zero Hash names no object and no key; as a root it may be that of an
@@ -25,7 +28,7 @@ func ParseHash(s string) (Hash, error) {
 
 // readHash is ParseHash for those who have octets, and need no reason.
 func readHash[T string | []byte](s T) (h Hash, ok bool) {
-	if len(s) != len(hashPrefix)+2*len(h) || string(s[:len(hashPrefix)]) != hashPrefix {
+	if len(s) != hashText || string(s[:len(hashPrefix)]) != hashPrefix {
 		return Hash{}, false
 	}
 	for i := range h {

@@ -254,24 +254,31 @@ func signatureInput(key Hash, core ...[]byte) []byte {
 
 // appendSignatureInput appends it to b, which is empty.
 func appendSignatureInput(b []byte, key Hash, core ...[]byte) []byte {
-	const tag = "uzpif-oi/signature/v1"
 	size := 0
 	for _, part := range core {
 		size += len(part)
 	}
-	const id = len(hashPrefix) + 2*len(key)
-	b = slices.Grow(b, len(tag)+1+2+len(Ed25519)+2+id+8+size)
-	b = append(b, tag...)
-	b = append(b, 0)
-	b = binary.BigEndian.AppendUint16(b, uint16(len(Ed25519)))
-	b = append(b, Ed25519...)
-	b = binary.BigEndian.AppendUint16(b, uint16(id))
-	b, _ = key.AppendText(b)
-	b = binary.BigEndian.AppendUint64(b, uint64(size))
+	b = appendSignatureHead(slices.Grow(b, signatureHead+size), key, size)
 	for _, part := range core {
 		b = append(b, part...)
 	}
 	return b
+}
+
+const signatureTag = "uzpif-oi/signature/v1"
+
+// signatureHead is how many octets a signature covers before the core.
+const signatureHead = len(signatureTag) + 1 + 2 + len(Ed25519) + 2 + hashText + 8
+
+// appendSignatureHead appends them to b: tag, algorithm, key, and the size of the core.
+func appendSignatureHead(b []byte, key Hash, size int) []byte {
+	b = append(b, signatureTag...)
+	b = append(b, 0)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(Ed25519)))
+	b = append(b, Ed25519...)
+	b = binary.BigEndian.AppendUint16(b, uint16(hashText))
+	b, _ = key.AppendText(b)
+	return binary.BigEndian.AppendUint64(b, uint64(size))
 }
 
 // DecodeBody decodes the body into dst, a pointer to a zero value, as

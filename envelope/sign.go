@@ -2,7 +2,6 @@ package envelope
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/ed25519"
 	"crypto/subtle"
 	"encoding/base64"
@@ -10,13 +9,15 @@ import (
 	"io"
 	"reflect"
 	"slices"
-	"sync"
 	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/internal/ed25519batch"
 )
 
 // A Signer holds one private key.
 type Signer struct {
 	key    ed25519.PrivateKey
+	many   *ed25519batch.Signer // by the same key
 	public PublicKey
 }
 
@@ -34,7 +35,7 @@ func NewSigner(key ed25519.PrivateKey) (*Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Signer{derived, public}, nil
+	return &Signer{derived, ed25519batch.NewSigner(derived), public}, nil
 }
 
 // Format prints the key_id, whatever the verb, and so never the private key.
@@ -76,42 +77,6 @@ func Sign(h Header, body any, signers ...*Signer) (*Object, error) {
 	return o, nil
 }
 
-// SignBody is Sign for a body that an Encoder wrote, and names signer as the one
-// who signs. It reads nothing again, which halves the time: that Parse would
-// return the same is held by TestSignBodyIsSign, and that the body can be
-// decoded is for the caller to hold. There are no extensions. The body is copied.
-func SignBody(h Header, body []byte, signer Name, s *Signer) (*Object, error) {
-	r, known := ruleOf(h.Type)
-	switch {
-	case !known:
-		return nil, refuse(ErrType, "object_type", "%.40q", string(h.Type))
-	case len(h.Extensions) > 0:
-		return nil, refuse(ErrSchema, "extensions", "not written here")
-	}
-	for _, n := range []Name{h.Authority, h.Subject, signer, cmp.Or(h.Audience, signer)} {
-		if _, err := ParseName(string(n)); err != nil {
-			return nil, refuse(ErrSchema, "", "%v", err)
-		}
-	}
-	d, err := sign(h, body, []*Signer{s})
-	if err != nil {
-		return nil, err
-	}
-	if len(d.raw) > MaxSize {
-		return nil, refuse(ErrSize, "", "%d octets, at most %d", len(d.raw), MaxSize)
-	}
-	o := &Object{
-		Type: h.Type, ID: d.id, Authority: h.Authority, Subject: h.Subject, Audience: h.Audience, Signer: signer,
-		Epoch: h.Epoch, Sequence: h.Sequence,
-		IssuedAt: At(h.IssuedAt).Time, NotBefore: At(h.NotBefore).Time, ExpiresAt: At(h.ExpiresAt).Time,
-		Body: d.body, Signatures: d.signatures, Raw: d.raw, signed: d.cut,
-	}
-	if err := o.checkHead(r); err != nil {
-		return nil, err
-	}
-	return o, nil
-}
-
 // signed is an envelope as sign makes it.
 type signed struct {
 	id         Hash
@@ -121,53 +86,71 @@ type signed struct {
 	body       []byte // in raw
 }
 
-// sign writes h and body, and signs. Each octet is written once, and copied to
-// where it is hashed and to where it stays.
+// sign writes h and body, and signs.
 func sign(h Header, body []byte, signers []*Signer) (signed, error) {
+	if len(signers) == 0 {
+		return signed{}, refuse(ErrSignatures, "signatures", "nobody signs")
+	}
+	m := workspaces.Get().(*workspace)
+	defer m.giveBack()
+	d := &m.drafts[0]
+	if err := d.compose(h, body, signers[0].public.ID(), &m.encoder); err != nil {
+		return signed{}, err
+	}
+	signatures := make([]Signature, 0, len(signers))
+	for _, s := range signers {
+		key := s.public.ID()
+		d.address(key)
+		signatures = append(signatures, Signature{Ed25519, key, base64.RawURLEncoding.EncodeToString(ed25519.Sign(s.key, d.input))})
+	}
+	slices.SortFunc(signatures, func(a, b Signature) int { return bytes.Compare(a.KeyID[:], b.KeyID[:]) })
+	return d.finish(nil, signatures), nil
+}
+
+// A draft is an envelope without its signatures.
+type draft struct {
+	input    []byte // what one of the signers signs: a head, and the envelope
+	id       Hash
+	body, at int // where the body and the signatures are to begin, behind the head
+	length   int // of the body
+}
+
+// compose writes h and body as the holder of key signs them, in d's memory. Each octet
+// is written once, and copied to where it is hashed; finish copies it to where it
+// stays.
+func (d *draft) compose(h Header, body []byte, key Hash, e *Encoder) error {
 	w := wire{
 		Audience: h.Audience, Body: body, Version: Version, Epoch: h.Epoch, ExpiresAt: At(h.ExpiresAt),
 		Extensions: h.Extensions, IssuedAt: At(h.IssuedAt), Authority: h.Authority, NotBefore: At(h.NotBefore),
 		Type: h.Type, Sequence: h.Sequence, Subject: h.Subject,
 	}
-	m := workspaces.Get().(*workspace)
-	defer m.giveBack()
-	o, err := w.encode(&m.encoder)
+	o, err := w.encode(e)
 	if err != nil {
-		return signed{}, err
+		return err
 	}
-	d := signed{id: objectID(o.b)}
-	core := append(append(m.core[:0], o.b[:o.id]...), `,"object_id":"`...)
-	core, _ = d.id.AppendText(core)
-	core = append(append(core, '"'), o.b[o.id:]...)
-	for _, s := range signers {
-		key := s.public.ID()
-		m.input = appendSignatureInput(m.input[:0], key, core)
-		sig := ed25519.Sign(s.key, m.input)
-		d.signatures = append(d.signatures, Signature{Alg: Ed25519, KeyID: key, Sig: base64.RawURLEncoding.EncodeToString(sig)})
-	}
-	slices.SortFunc(d.signatures, func(a, b Signature) int { return bytes.Compare(a.KeyID[:], b.KeyID[:]) })
-	at := len(core) - (len(o.b) - o.signatures)
-	d.raw = make([]byte, 0, len(core)+len(`,"signatures":[]`)+256*len(d.signatures))
-	d.raw = appendSignatures(append(d.raw, core[:at]...), d.signatures)
-	d.cut = [2]int{at, len(d.raw)}
-	d.raw = append(d.raw, core[at:]...)
-	d.body = d.raw[o.body : o.body+len(body) : o.body+len(body)]
-	m.core = core
-	return d, nil
+	const id = len(`,"object_id":""`) + hashText
+	d.id = objectID(o.b)
+	b := appendSignatureHead(d.input[:0], key, len(o.b)+id)
+	b = append(append(b, o.b[:o.id]...), `,"object_id":"`...)
+	b, _ = d.id.AppendText(b)
+	d.input = append(append(b, '"'), o.b[o.id:]...)
+	d.body, d.at, d.length = o.body, o.signatures+id, len(body)
+	return nil
 }
 
-// A workspace is the memory in which an envelope is put together and hashed: a log signs
-// tens of thousands a second.
-type workspace struct {
-	encoder     Encoder
-	core, input []byte
-}
+// address makes another key than that of before the one that signs.
+func (d *draft) address(key Hash) { appendSignatureHead(d.input[:0], key, len(d.input)-signatureHead) }
 
-var workspaces = sync.Pool{New: func() any { return new(workspace) }}
+// size is how many octets the envelope has with n signatures.
+func (d *draft) size(n int) int { return len(d.input) - signatureHead + signaturesSize(n) }
 
-// giveBack lends m to the next, unless a large envelope made it large.
-func (m *workspace) giveBack() {
-	if len(m.core) <= 16<<10 {
-		workspaces.Put(m)
-	}
+// finish puts the envelope together, with its signatures, and appends it to b.
+func (d *draft) finish(b []byte, signatures []Signature) signed {
+	core, start := d.input[signatureHead:], len(b)
+	b = slices.Grow(b, d.size(len(signatures)))
+	b = appendSignatures(append(b, core[:d.at]...), signatures)
+	cut := [2]int{d.at, len(b) - start}
+	b = append(b, core[d.at:]...)
+	raw := b[start:len(b):len(b)]
+	return signed{d.id, signatures, raw, cut, raw[d.body : d.body+d.length : d.body+d.length]}
 }

@@ -3,7 +3,6 @@ package translog
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
@@ -113,7 +112,7 @@ func (tx *Tx) Append(subject envelope.Name, body Entry, leafHashes [][32]byte) e
 	e := pending{subject: subject, body: &body, leaves: leafHashes}
 	if mayBeTooLarge(subject, &body, c) {
 		// Only then is it worth signing here, in the writer, to know.
-		if err := tx.l.signEntry(&e, tx.NextIndex(), tx.now); err != nil {
+		if err := tx.l.signEntries([]place{{&e, tx.NextIndex()}}, tx.now); err != nil {
 			return fmt.Errorf("append: %w", err)
 		}
 	}
@@ -156,36 +155,6 @@ func (tx *Tx) AppendOpaque(raw []byte) error {
 func (tx *Tx) Sign(h envelope.Header, body any) (*envelope.Object, error) {
 	h.Authority, h.Epoch, h.IssuedAt = tx.l.cfg.Authority, tx.l.cfg.Epoch, tx.now
 	return envelope.Sign(h, body, tx.l.cfg.Signer)
-}
-
-// encoders are those of bodies of entries, which are a kilobyte or two each.
-var encoders = sync.Pool{New: func() any { return new(envelope.Encoder) }}
-
-// signEntry makes the octets of an entry. The same entry gives the same octets
-// again. Every Entry that can be written can be read back
-// (TestEveryEntryThatIsSignedIsReadBack), so that is not tried each time.
-func (l *Log) signEntry(e *pending, index uint64, now time.Time) error {
-	if e.raw != nil {
-		return nil // done, or opaque
-	}
-	w := encoders.Get().(*envelope.Encoder)
-	defer encoders.Put(w)
-	body, err := e.body.encode(w)
-	if err != nil {
-		return err
-	}
-	o, err := envelope.SignBody(envelope.Header{
-		Type: envelope.Entry, Authority: l.cfg.Authority, Subject: e.subject,
-		Epoch: l.cfg.Epoch, Sequence: index, IssuedAt: now,
-	}, body, e.body.Indexer, l.cfg.Signer)
-	if err != nil {
-		return err
-	}
-	if len(o.Raw) > MaxEntry {
-		return fmt.Errorf("%w: %d octets, at most %d", ErrTooLarge, len(o.Raw), MaxEntry)
-	}
-	e.object, e.raw = o, o.Raw
-	return nil
 }
 
 // signCheckpoint makes the artefact and the note of a tree.

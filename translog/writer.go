@@ -317,28 +317,6 @@ func (g *group) commit() error {
 	return nil
 }
 
-// signEntries signs the entries, which have their indexes, on all cores.
-func (g *group) signEntries() error {
-	type place struct {
-		e     *pending
-		index uint64
-	}
-	places := make([]place, 0, g.size-g.l.edge.size)
-	for _, m := range g.members {
-		for i := range m.tx.entries {
-			places = append(places, place{&m.tx.entries[i], m.tx.first + uint64(i)})
-		}
-	}
-	return parallel(len(places), func(i int) error {
-		e := places[i].e
-		if err := g.l.signEntry(e, places[i].index, g.now); err != nil {
-			return err
-		}
-		e.hash = LeafHash(e.raw)
-		return nil
-	})
-}
-
 // grow adds the entries to a copy of the edge, writes their rows and those of
 // the tiles they fill, and signs the checkpoint. A group without entries keeps
 // the checkpoint there was.
