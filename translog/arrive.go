@@ -3,20 +3,21 @@ package translog
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
-
-	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
+
+// mostOnTheirWay is how many groups may be on their way to the disk: one whose mark is
+// written, say, and one that is synced. The next is made ready meanwhile.
+const mostOnTheirWay = 2
 
 // settle waits until no group is on its way to the disk. Its error is fatal.
 func (l *Log) settle() error {
-	g := l.syncing
-	if g == nil {
-		return nil
+	err := l.room(1)
+	for _, g := range l.way { // those behind one that has failed, if any
+		<-g.arrived
 	}
-	<-g.arrived // and so those before it
-	l.syncing = nil
-	return g.err
+	return err
 }
 
 // settled calls f when no group is on its way: what is then the head is released.
@@ -27,26 +28,41 @@ func (l *Log) settled(f func() error) error {
 	return f()
 }
 
-// synced waits until the next group may be begun: the last one is in the store for
-// good, and the one before it is released. Its error is fatal.
-func (l *Log) synced() error {
-	if l.syncing == nil {
-		return nil
+// room waits until fewer than most groups are on their way, and forgets those that
+// have arrived. Its error is fatal.
+func (l *Log) room(most int) error {
+	for n := l.onTheirWay(); len(l.way) > n || n >= most; n = l.onTheirWay() {
+		g := l.way[0]
+		if <-g.arrived; g.err != nil {
+			return g.err
+		}
+		l.way = slices.Delete(l.way, 0, 1)
 	}
-	<-l.syncing.synced
-	return l.syncing.unsynced
+	return nil
 }
 
-// arrive is the second half of commit, in a goroutine of its own for which synced
-// and settle wait, while run makes the next group ready. Before, if there is
-// one, is the group before; it may still be on its way.
+// onTheirWay is how many have not arrived. They are the last ones of l.way.
+func (l *Log) onTheirWay() (n int) {
+	for _, g := range l.way {
+		select {
+		case <-g.arrived:
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// arrive is the second half of commit, in a goroutine of its own for which room
+// waits, while run makes the next group ready. Before, if there is one, is the
+// group before; it may still be on its way.
 func (g *group) arrive(before *group) {
 	defer close(g.arrived)
-	rows, err := g.sync(before)
-	g.unsynced = err
-	close(g.synced)
+	err := g.sync(before)
 	if err == nil {
-		err = g.show(rows)
+		err = g.show()
+	} else {
+		err = errors.Join(err, g.rows.Close())
 	}
 	if err != nil {
 		g.err = fmt.Errorf("commit to size %d: %w", g.size, err)
@@ -58,35 +74,32 @@ func (g *group) arrive(before *group) {
 }
 
 // sync returns once the group is durable in the store, and the group before it is
-// released. No other has been begun: what the store shows now is what this
-// group will show.
-func (g *group) sync(before *group) (*durable.Snapshot, error) {
+// released.
+func (g *group) sync(before *group) error {
 	began := time.Now()
 	if err := g.batch.Wait(); err != nil {
-		return nil, err
+		return err
 	}
 	g.l.counters.sync.Since(began)
 	if before != nil {
-		if <-before.arrived; before.err != nil {
-			return nil, before.err
-		}
+		<-before.arrived
+		return before.err
 	}
-	return g.l.store.Snapshot()
+	return nil
 }
 
-// show releases the group, which is in the store for good. The group behind it may
-// be on its way to the store by now, and is not to be seen.
-func (g *group) show(rows *durable.Snapshot) error {
+// show releases the group, which is in the store for good.
+func (g *group) show() error {
 	// The mark follows the store and leads what is shown: were it first, a
 	// crash would leave a store that looks older than the mark; were it last, a
 	// store replaced in between could contradict what was shown.
 	if g.mark != nil {
 		if err := g.l.mark.Write(g.mark); err != nil {
-			return errors.Join(err, rows.Close())
+			return errors.Join(err, g.rows.Close())
 		}
 	}
 	// Released: readers may see it, and the callers are answered.
-	g.l.release(g.view, rows)
+	g.l.release(g.view, g.rows)
 	return nil
 }
 

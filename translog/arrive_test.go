@@ -19,12 +19,11 @@ type held struct {
 	*rig
 	answer  chan error
 	release func(error) // lets the sync return that
-	stored  bool        // the group is in the store for good: the next one may be begun
 }
 
 // eachHold runs f with the sync of the store's log held, and with that of the
-// high-water mark, of a log whose groups are open for what comes, and of one
-// whose groups are full with one proposal.
+// high-water mark, of a log whose groups take what comes, and of one whose groups are
+// full with one proposal.
 func eachHold(t *testing.T, f func(t *testing.T, h held)) {
 	for _, tt := range []struct {
 		name, file string
@@ -52,7 +51,7 @@ func holdGroup(t *testing.T, file string, maxGroup int) held {
 		}
 		return err
 	})
-	h := held{rig: r, answer: make(chan error, 1), release: func(err error) { outcome <- err }, stored: file != ".log"}
+	h := held{rig: r, answer: make(chan error, 1), release: func(err error) { outcome <- err }}
 	go func() {
 		h.answer <- r.Commit(context.Background(), &proposal{n: 1, prepare: func(tx *Tx) error {
 			return tx.Batch().Set([]byte("first"), []byte("x"))
@@ -98,7 +97,8 @@ func (h held) begun(t *testing.T, n uint64) {
 	}
 }
 
-// unchanged fails unless the log shows what it did before the held group.
+// unchanged fails unless the log shows what it did before the held group, behind which
+// one more may be on its way.
 func (h held) unchanged(t *testing.T, answers ...chan error) {
 	t.Helper()
 	time.Sleep(20 * time.Millisecond) // for what must not happen
@@ -108,12 +108,9 @@ func (h held) unchanged(t *testing.T, answers ...chan error) {
 	if size := h.Published().Tree.Size; size > 2 {
 		t.Errorf("published is size %d", size)
 	}
-	first := uint64(3) // that must not be in the store
-	if h.stored {
-		first = 4
-	}
-	if _, err := h.store.Get(entryKey(first)); !errors.Is(err, durable.ErrNotFound) && !errors.Is(err, durable.ErrFailed) {
-		t.Errorf("entry %d was begun: %v", first, err)
+	const third = 4
+	if _, err := h.store.Get(entryKey(third)); !errors.Is(err, durable.ErrNotFound) && !errors.Is(err, durable.ErrFailed) {
+		t.Errorf("entry %d was begun: %v", third, err)
 	}
 	for _, a := range answers {
 		select {
@@ -158,41 +155,78 @@ func TestAFailedSyncEndsTheNextGroupToo(t *testing.T) {
 	})
 }
 
-// TestTwoGroupsAtMostAreOnTheirWay: while one is not released yet, the next is
-// brought to the disk, and the one behind it is only made ready.
+// TestTwoGroupsAtMostAreOnTheirWay: while one is not in the store yet, or not released,
+// the next is brought to the disk, and the one behind it is only made ready.
 func TestTwoGroupsAtMostAreOnTheirWay(t *testing.T) {
-	h := holdGroup(t, markFile(testVkey(t)), 1)
+	eachHold(t, func(t *testing.T, h held) {
+		defer h.close(t)
+		second := h.next(t)
+		h.begun(t, 3)
+		third := make(chan error, 1)
+		go func() { third <- h.Commit(context.Background(), &proposal{n: 1}) }()
+		h.unchanged(t, h.answer, second, third)
+		h.release(nil)
+		if err := errors.Join(<-h.answer, <-second, <-third); err != nil {
+			t.Error(err)
+		}
+		if size := h.Released().Tree.Size; size != 5 {
+			t.Errorf("released is size %d, want 5", size)
+		}
+	})
+}
+
+// TestAGroupWithoutEntriesWaitsForThoseOnTheirWay, and so takes along what comes
+// meanwhile: one that is answered comes again.
+func TestAGroupWithoutEntriesWaitsForThoseOnTheirWay(t *testing.T) {
+	h := holdGroup(t, markFile(testVkey(t)), 0)
 	defer h.close(t)
-	second := h.next(t)
-	h.begun(t, 3)
-	third := make(chan error, 1)
-	go func() { third <- h.Commit(context.Background(), &proposal{n: 1}) }()
-	h.unchanged(t, h.answer, second, third)
-	h.release(nil)
-	if err := errors.Join(<-h.answer, <-second, <-third); err != nil {
-		t.Error(err)
+	groups := h.Stats().Commits
+	var answers []chan error
+	for range 3 {
+		prepared, answer := make(chan struct{}), make(chan error, 1)
+		go func() {
+			answer <- h.Commit(context.Background(), &proposal{prepare: func(*Tx) error { close(prepared); return nil }})
+		}()
+		<-prepared
+		answers = append(answers, answer)
 	}
-	if size := h.Released().Tree.Size; size != 5 {
-		t.Errorf("released is size %d, want 5", size)
+	h.unchanged(t, append(answers, h.answer)...)
+	h.release(nil)
+	for _, a := range append(answers, h.answer) {
+		if err := <-a; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := h.Stats().Commits - groups; n != 2 {
+		t.Errorf("%d groups were committed, want 2", n)
 	}
 }
 
 // TestAReleaseShowsNothingOfTheGroupBehindIt: a group that was begun before the
-// one ahead of it is released stays out of what that one shows.
+// one ahead of it is in the store, or released, stays out of what that one shows.
 func TestAReleaseShowsNothingOfTheGroupBehindIt(t *testing.T) {
+	t.Run("not in the store", func(t *testing.T) { releaseShowsNothingBehind(t, ".log") })
+	t.Run("not released", func(t *testing.T) { releaseShowsNothingBehind(t, markFile(testVkey(t))) })
+}
+
+// releaseShowsNothingBehind holds the first group at a sync of file, and the second at
+// that of the store's log.
+func releaseShowsNothingBehind(t *testing.T, file string) {
 	d := durabletest.New()
 	r := open(t, d, func(c *Config) { c.MaxGroup = 1 })
 	defer r.close(t)
 	r.grow(t, 2, true)
-	mark, log := make(chan struct{}), make(chan struct{})
-	var syncs, marks atomic.Int64
+	here, log := make(chan struct{}), make(chan struct{})
+	var syncs, heres atomic.Int64
 	d.OnWrite(func(_ int64, op, path string) error {
-		switch {
-		case op != durabletest.OpSync:
-		case strings.HasSuffix(path, ".log") && syncs.Add(1) == 2:
+		if op != durabletest.OpSync {
+			return nil
+		}
+		if strings.HasSuffix(path, file) && heres.Add(1) == 1 {
+			<-here
+		}
+		if strings.HasSuffix(path, ".log") && syncs.Add(1) == 2 {
 			<-log
-		case strings.HasSuffix(path, markFile(testVkey(t))) && marks.Add(1) == 1:
-			<-mark
 		}
 		return nil
 	})
@@ -207,7 +241,7 @@ func TestAReleaseShowsNothingOfTheGroupBehindIt(t *testing.T) {
 		return answer
 	}
 	first, second := commit("1"), commit("22")
-	close(mark)
+	close(here)
 	if err := <-first; err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,8 @@
 //     index after any loss of power (TestCommitIsDurableBeforeItReturns).
 //   - Readers see nothing that could still be lost, although the database
 //     shows it to them (TestNothingIsReleasedBeforeItsSync).
-//   - Two groups at most are on their way: one that is in the store and waits for
-//     the mark, and the one behind it. The next is made ready meanwhile, sees
-//     their rows, and ends with them if they fail
+//   - Two groups at most are on their way to the disk, one behind the other. The
+//     next is made ready meanwhile, sees their rows, and ends with them if they fail
 //     (TestTheNextGroupIsMadeReadyDuringASync, TestTwoGroupsAtMostAreOnTheirWay,
 //     TestAFailedSyncEndsTheNextGroupToo). What is released shows nothing of the
 //     group behind it (TestAReleaseShowsNothingOfTheGroupBehindIt).
@@ -53,10 +52,10 @@
 //	answer                                   Commit returns
 //
 // From the sync on, a second goroutine, arrive, has the group, and run makes the
-// next one ready. The sync of a group begins once the one before it is in the
-// store and the one before that is released, so that a sync and the writing of
-// a mark overlap; marks and releases keep the order of the groups. Before it
-// does anything else run waits until none is on its way.
+// next one ready. The sync of a group begins once the one two before it is released,
+// and so may be under way, or be one with that of the group before; batches become
+// durable in the order in which they are begun, and marks and releases keep it too.
+// Before it does anything else run waits until none is on its way.
 //
 // Between commits run publishes: it signs the checkpoint that the public side
 // serves, chained to the one published before, and makes it durable before it is

@@ -137,12 +137,12 @@ type Log struct {
 
 	queuedBytes atomic.Int64 // the weight of what waits in queue and urgent
 
-	// mark, edge, head, syncing, latest, last and highest are owned by run; nothing
-	// else reads or writes them, but for mark while a group is syncing.
+	// mark, edge, head, way, latest, last and highest are owned by run; nothing
+	// else reads or writes them, but for mark while a group is on its way.
 	mark    *durable.Slots
 	edge    *edge
 	head    signed    // of the last commit
-	syncing *group    // the last that is on its way to the disk; nil if none is
+	way     []*group  // on their way to the disk, in their order; some may have arrived
 	latest  signed    // published last
 	chain   chain     // of published checkpoints
 	last    time.Time // issued_at of the last object

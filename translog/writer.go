@@ -43,8 +43,8 @@ func (l *Log) run() {
 // end.
 func (l *Log) turn(tick <-chan time.Time) (over bool, err error) {
 	var arrived chan struct{} // nil, which nobody closes, if nothing is on its way
-	if l.syncing != nil {
-		arrived = l.syncing.arrived
+	if len(l.way) > 0 {
+		arrived = l.way[0].arrived
 	}
 	select {
 	case <-l.stop:
@@ -54,7 +54,7 @@ func (l *Log) turn(tick <-chan time.Time) (over bool, err error) {
 	case r := <-l.queue:
 		return false, l.commitGroup(l.received(r))
 	case <-arrived:
-		return false, l.settle()
+		return false, l.room(mostOnTheirWay)
 	case <-tick:
 		return false, l.settled(l.publishNow)
 	case r := <-l.cosigned:
@@ -119,13 +119,12 @@ type group struct {
 	signs   bool           // entries are to be signed
 	members []*member
 
-	mark []byte // to be written; nil if the tree has not grown
-	view *View  // to be released
+	mark []byte            // to be written; nil if the tree has not grown
+	view *View             // to be released
+	rows *durable.Snapshot // of the store, for the view
 
-	synced   chan struct{} // closed when it is in the store for good, or has failed
-	unsynced error         // that failure; set before
-	arrived  chan struct{} // closed when it is released, or has failed
-	err      error         // that failure; set before
+	arrived chan struct{} // closed when it is released, or has failed; nil until its batch is begun
+	err     error         // that failure; set before
 }
 
 type member struct {
@@ -143,8 +142,8 @@ func (l *Log) commitGroup(first *request) error {
 	}
 	g := &group{l: l, now: now, began: time.Now(), batch: l.store.NewBatch(), size: l.edge.size}
 	defer func() {
-		if l.syncing != g {
-			_ = g.batch.Close() // it was never begun
+		if g.arrived == nil {
+			_ = g.batch.Close()
 		}
 		if g.last != nil {
 			_ = g.last.Close() // merged, or never to be
@@ -190,37 +189,36 @@ func (g *group) collect(first *request) error {
 			return nil
 		}
 		var waits bool
-		if r, waits = l.comes(g.signs); !waits {
+		if r, waits = g.comes(); !waits {
 			return nil
 		}
 	}
 }
 
-// comes takes what waits. While the group before is on its way, this one has to wait
-// for it, and so stays open for what comes. If it has entries to sign, it does until the
-// one before is in the store: its signatures are made while that one's mark is written.
-// If not, it does until those of the one before are answered, and takes them along when
-// they come again: what it costs to commit is shared by twice as many.
-func (l *Log) comes(signs bool) (r *request, ok bool) {
-	if l.syncing == nil {
+// comes takes what waits. A group that has entries to sign goes when nothing does, so
+// that the processors have something to do during a sync, unless as many are on their
+// way as may be: then it stays open for what comes until one has arrived. One that has
+// none stays open until all have, and takes along those who were answered when they come
+// again: what it costs to commit is shared by twice as many.
+func (g *group) comes() (r *request, ok bool) {
+	l := g.l
+	n := l.onTheirWay()
+	if n == 0 || g.signs && n < mostOnTheirWay {
 		return l.waiting()
 	}
 	if r, ok = l.waits(); ok {
 		return r, ok
 	}
-	until := l.syncing.arrived
-	if signs {
-		until = l.syncing.synced
+	until := l.way[len(l.way)-1].arrived
+	if g.signs {
+		until = l.way[len(l.way)-n].arrived
 	}
 	select {
 	case r = <-l.urgent:
 		return l.received(r), true
 	case r = <-l.queue:
 		return l.received(r), true
-	case <-until: // for synced to look at
-		if signs {
-			return l.waits()
-		}
+	case <-until: // for room to look at
 		return l.waiting()
 	}
 }
@@ -297,22 +295,30 @@ func (g *group) commit() error {
 	if err := g.finish(head); err != nil {
 		return err
 	}
-	// The group before is durable, and what it will show is fixed.
-	if err := l.synced(); err != nil {
+	// What a stalled disk holds up is bounded.
+	if err := l.room(mostOnTheirWay); err != nil {
 		return err
 	}
-	// One batch, one sync. From here on the commit may be durable. The next
-	// group goes on from it, and sees its rows; nobody else does.
+	// One batch, one sync. From here on the commit may be durable, though never
+	// without those before it. The next group goes on from it, and sees its rows;
+	// nobody else does.
 	if err := g.batch.Begin(); err != nil {
+		return err
+	}
+	// No other has been begun: what the store shows now is what this group will.
+	if g.rows, err = l.store.Snapshot(); err != nil {
 		return err
 	}
 	if next.size > l.edge.size {
 		g.mark = mark{size: next.size, root: head.tree.Root, highest: l.highest}.bytes()
 	}
 	l.edge, l.head, l.last = next, head, g.now
-	g.view, g.synced, g.arrived = l.view(head), make(chan struct{}), make(chan struct{})
-	before := l.syncing
-	l.syncing = g
+	g.view, g.arrived = l.view(head), make(chan struct{})
+	var before *group
+	if n := len(l.way); n > 0 {
+		before = l.way[n-1]
+	}
+	l.way = append(l.way, g)
 	go g.arrive(before)
 	return nil
 }
