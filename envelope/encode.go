@@ -101,6 +101,10 @@ func (e *Encoder) name(s string) {
 }
 
 func (e *Encoder) quote(name, s string) {
+	if isPlain(s) {
+		e.b = append(append(append(e.b, '"'), s...), '"')
+		return
+	}
 	text, err := jsontext.AppendQuote(e.b, s)
 	switch {
 	case err != nil:
@@ -110,6 +114,19 @@ func (e *Encoder) quote(name, s string) {
 	default:
 		e.b = text
 	}
+}
+
+// isPlain reports whether s is short, and stands in a string as it is.
+func isPlain(s string) bool {
+	if len(s) > maxName {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 func (e *Encoder) fail(err error) {

@@ -48,15 +48,31 @@ var digits = [256]byte{
 	'8': 9, '9': 10, 'a': 11, 'b': 12, 'c': 13, 'd': 14, 'e': 15, 'f': 16,
 }
 
-func (h Hash) String() string { return hashPrefix + hex.EncodeToString(h[:]) }
+func (h Hash) String() string {
+	b, _ := h.AppendText(make([]byte, 0, hashText))
+	return string(b)
+}
 
 // IsZero reports whether h is the zero Hash.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
-// AppendText appends String.
+// AppendText appends String. A log entry holds a dozen of them.
 func (h Hash) AppendText(b []byte) ([]byte, error) {
-	return hex.AppendEncode(append(b, hashPrefix...), h[:]), nil
+	b = append(b, hashPrefix...)
+	var text [2 * len(h)]byte
+	for i, c := range h {
+		text[2*i], text[2*i+1] = pairs[c][0], pairs[c][1]
+	}
+	return append(b, text[:]...), nil
 }
+
+// pairs are the two digits of each octet.
+var pairs = func() (p [256][2]byte) {
+	for i := range p {
+		hex.Encode(p[i][:], []byte{byte(i)})
+	}
+	return p
+}()
 
 // MarshalText is String.
 func (h Hash) MarshalText() ([]byte, error) { return h.AppendText(nil) }

@@ -94,7 +94,7 @@ func sign(h Header, body []byte, signers []*Signer) (signed, error) {
 	m := workspaces.Get().(*workspace)
 	defer m.giveBack()
 	d := &m.drafts[0]
-	if err := d.compose(h, body, signers[0].public.ID(), &m.encoder); err != nil {
+	if err := d.compose(&h, body, signers[0].public.ID(), &m.encoder); err != nil {
 		return signed{}, err
 	}
 	signatures := make([]Signature, 0, len(signers))
@@ -118,7 +118,7 @@ type draft struct {
 // compose writes h and body as the holder of key signs them, in d's memory. Each octet
 // is written once, and copied to where it is hashed; finish copies it to where it
 // stays.
-func (d *draft) compose(h Header, body []byte, key Hash, e *Encoder) error {
+func (d *draft) compose(h *Header, body []byte, key Hash, e *Encoder) error {
 	w := wire{
 		Audience: h.Audience, Body: body, Version: Version, Epoch: h.Epoch, ExpiresAt: At(h.ExpiresAt),
 		Extensions: h.Extensions, IssuedAt: At(h.IssuedAt), Authority: h.Authority, NotBefore: At(h.NotBefore),

@@ -71,12 +71,16 @@ func (m *workspace) giveBack() {
 // sign appends the envelopes of at most SignedTogether drafts to objects.
 func (m *workspace) sign(objects []*Object, drafts []Draft, signer Name, s *Signer) ([]*Object, error) {
 	n, room, key := len(drafts), 0, s.public.ID()
+	made := make([]Object, n)
+	var names [4]Name
 	for i := range drafts {
-		d := &m.drafts[i]
-		if err := drafts[i].check(signer); err != nil {
+		made[i] = drafts[i].object(signer)
+		if err := made[i].checkDraft(&drafts[i], names); err != nil {
 			return nil, err
 		}
-		if err := d.compose(drafts[i].Header, drafts[i].Body, key, &m.encoder); err != nil {
+		names = made[i].names()
+		d := &m.drafts[i]
+		if err := d.compose(&drafts[i].Header, drafts[i].Body, key, &m.encoder); err != nil {
 			return nil, err
 		}
 		if d.size(1) > MaxSize {
@@ -86,14 +90,14 @@ func (m *workspace) sign(objects []*Object, drafts []Draft, signer Name, s *Sign
 		room += d.size(1)
 	}
 	s.many.Sign(m.sigs[:n], m.messages[:n])
-	texts := m.texts(n)
-	made, signatures, raw := make([]Object, n), make([]Signature, n), make([]byte, 0, room)
-	for i := range drafts {
+	texts, signatures, raw := m.texts(n), make([]Signature, n), make([]byte, 0, room)
+	for i := range made {
+		o := &made[i]
 		signatures[i] = Signature{Ed25519, key, texts[i*sigText : (i+1)*sigText]}
 		d := m.drafts[i].finish(raw, signatures[i:i+1:i+1])
 		raw = raw[:len(raw)+len(d.raw)]
-		made[i] = d.object(&drafts[i].Header, signer)
-		objects = append(objects, &made[i])
+		o.ID, o.Body, o.Signatures, o.Raw, o.signed = d.id, d.body, d.signatures, d.raw, d.cut
+		objects = append(objects, o)
 	}
 	return objects, nil
 }
@@ -111,30 +115,37 @@ func (m *workspace) texts(n int) string {
 	return string(b)
 }
 
-// check refuses what Parse would refuse of the envelope.
-func (d *Draft) check(signer Name) error {
-	r, known := ruleOf(d.Type)
+// object is what is known of the envelope before it is signed.
+func (d *Draft) object(signer Name) Object {
+	return Object{
+		Type: d.Type, Authority: d.Authority, Subject: d.Subject, Audience: d.Audience, Signer: signer,
+		Epoch: d.Epoch, Sequence: d.Sequence, Body: d.Body,
+		IssuedAt: At(d.IssuedAt).Time, NotBefore: At(d.NotBefore).Time, ExpiresAt: At(d.ExpiresAt).Time,
+	}
+}
+
+// names are those of o, each of which must be well-formed.
+func (o *Object) names() [4]Name {
+	return [...]Name{o.Authority, o.Subject, o.Signer, cmp.Or(o.Audience, o.Signer)}
+}
+
+// checkDraft refuses what Parse would refuse of o, which is that of d. Envelopes that
+// are signed together have most names in common: those of the one before were checked.
+func (o *Object) checkDraft(d *Draft, checked [4]Name) error {
+	r, known := ruleOf(o.Type)
 	switch {
 	case !known:
-		return refuse(ErrType, "object_type", "%.40q", string(d.Type))
+		return refuse(ErrType, "object_type", "%.40q", string(o.Type))
 	case len(d.Extensions) > 0:
 		return refuse(ErrSchema, "extensions", "not written here")
 	}
-	for _, n := range []Name{d.Authority, d.Subject, signer, cmp.Or(d.Audience, signer)} {
+	for i, n := range o.names() {
+		if n == checked[i] && n != "" {
+			continue
+		}
 		if _, err := ParseName(string(n)); err != nil {
 			return refuse(ErrSchema, "", "%v", err)
 		}
 	}
-	o := signed{body: d.Body}.object(&d.Header, signer)
 	return o.checkHead(r)
-}
-
-// object is d as Parse would return it; h and signer are what it was made of.
-func (d signed) object(h *Header, signer Name) Object {
-	return Object{
-		Type: h.Type, ID: d.id, Authority: h.Authority, Subject: h.Subject, Audience: h.Audience, Signer: signer,
-		Epoch: h.Epoch, Sequence: h.Sequence,
-		IssuedAt: At(h.IssuedAt).Time, NotBefore: At(h.NotBefore).Time, ExpiresAt: At(h.ExpiresAt).Time,
-		Body: d.body, Signatures: d.signatures, Raw: d.raw, signed: d.cut,
-	}
 }

@@ -42,6 +42,7 @@ type Tx struct {
 	batch   *durable.Batch
 	first   uint64 // index of the first entry
 	entries []pending
+	one     [1]pending     // where entries begins: most proposals have one
 	last    *durable.Batch // see Last
 	closed  bool           // no more entries
 }

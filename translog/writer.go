@@ -129,7 +129,7 @@ type group struct {
 
 type member struct {
 	r  *request
-	tx *Tx
+	tx Tx
 }
 
 // commitGroup commits first and what waits behind it. An error is fatal, and
@@ -250,13 +250,15 @@ func (l *Log) waits() (r *request, ok bool) {
 // prepare takes r into the group, or answers it with its own error. It returns
 // an error if r has left traces and so spoilt the group.
 func (g *group) prepare(r *request) error {
-	tx := &Tx{l: g.l, now: g.now, batch: g.batch, first: g.size}
+	m := &member{r: r, tx: Tx{l: g.l, now: g.now, batch: g.batch, first: g.size}}
+	tx := &m.tx
+	tx.entries = tx.one[:0]
 	before := g.batch.Len()
 	err := r.p.Prepare(tx)
 	tx.closed, g.last = true, tx.last
 	switch {
 	case err == nil:
-		g.members = append(g.members, &member{r: r, tx: tx})
+		g.members = append(g.members, m)
 		g.size += uint64(len(tx.entries))
 		g.signs = g.signs || slices.ContainsFunc(tx.entries, func(e pending) bool { return e.raw == nil })
 		return nil
@@ -370,7 +372,7 @@ func (g *group) finish(head signed) error {
 		for j := range m.tx.entries {
 			c.Entries = append(c.Entries, m.tx.entries[j].object)
 		}
-		if err := m.r.p.Finish(m.tx, c); err != nil {
+		if err := m.r.p.Finish(&m.tx, c); err != nil {
 			return fmt.Errorf("finish: %w", err)
 		}
 		return nil
