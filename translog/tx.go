@@ -171,13 +171,18 @@ func (l *Log) signCheckpoint(t Tree, previous envelope.Hash, now time.Time) (sig
 	if err != nil {
 		return signed{}, err
 	}
-	o, err := envelope.SignBody(envelope.Header{
-		Type: envelope.Checkpoint, Authority: l.cfg.Authority, Subject: l.cfg.Indexer,
-		Epoch: l.cfg.Epoch, Sequence: t.Size, IssuedAt: now,
-	}, body, l.cfg.Indexer, l.cfg.Signer)
-	if err != nil {
-		return signed{}, err
-	}
-	n, err := l.note.note(t)
+	var o *envelope.Object
+	var n []byte
+	err = parallel(2, func(i int) (err error) {
+		if i == 0 {
+			o, err = envelope.SignBody(envelope.Header{
+				Type: envelope.Checkpoint, Authority: l.cfg.Authority, Subject: l.cfg.Indexer,
+				Epoch: l.cfg.Epoch, Sequence: t.Size, IssuedAt: now,
+			}, body, l.cfg.Indexer, l.cfg.Signer)
+		} else {
+			n, err = l.note.note(t)
+		}
+		return err
+	})
 	return signed{t, o, n}, err
 }

@@ -391,6 +391,9 @@ func (g *group) finish(head signed) error {
 
 // parallel calls f for 0 to n-1 on all cores and returns the errors.
 func parallel(n int, f func(i int) error) error {
+	if n == 0 {
+		return nil
+	}
 	workers := min(n, runtime.GOMAXPROCS(0))
 	var next atomic.Int64
 	errs := make([]error, workers)
@@ -401,14 +404,11 @@ func parallel(n int, f func(i int) error) error {
 			}
 		}
 	}
-	if workers == 1 {
-		work(0)
-		return errs[0]
-	}
 	var wg sync.WaitGroup
-	for w := range workers {
+	for w := range workers - 1 {
 		wg.Go(func() { work(w) })
 	}
+	work(workers - 1)
 	wg.Wait()
 	return errors.Join(errs...)
 }
