@@ -110,12 +110,24 @@ func (g *group) seal() error {
 		g.batch, g.last = g.last, nil
 		return errors.Join(g.batch.Merge(prepared), prepared.Close())
 	}
-	g.batch = g.l.store.NewBlindBatch()
+	g.batch = g.l.store.NewBlindBatchOf(prepared.Len() + g.octets())
 	err := errors.Join(g.batch.Merge(prepared), prepared.Close())
 	if g.last != nil {
 		err = errors.Join(err, g.batch.Merge(g.last))
 	}
 	return err
+}
+
+// octets is about how much the rows of the entries are.
+func (g *group) octets() (n int) {
+	const row = 32 // beside its value
+	for _, m := range g.members {
+		for i := range m.tx.entries {
+			e := &m.tx.entries[i]
+			n += len(e.raw) + 32*len(e.leaves) + 2*row
+		}
+	}
+	return n
 }
 
 // answer tells the members what became of the commit.

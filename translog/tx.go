@@ -38,6 +38,7 @@ type Committed struct {
 // that it was handed to.
 type Tx struct {
 	l       *Log
+	g       *group
 	now     time.Time
 	batch   *durable.Batch
 	first   uint64 // index of the first entry
@@ -110,8 +111,9 @@ func (tx *Tx) Append(subject envelope.Name, body Entry, leafHashes [][32]byte) e
 	if len(leafHashes) > 0 && uint64(len(leafHashes)) != body.Objects.Count {
 		return fmt.Errorf("append: %d leaf hashes for a set of %d", len(leafHashes), body.Objects.Count)
 	}
-	e := pending{subject: subject, body: &body, leaves: leafHashes}
-	if mayBeTooLarge(subject, &body, c) {
+	e := pending{subject: subject, body: taken(&tx.g.bodies), leaves: leafHashes}
+	*e.body = body
+	if mayBeTooLarge(subject, e.body, c) {
 		// Only then is it worth signing here, in the writer, to know.
 		if err := tx.l.signEntries([]place{{&e, tx.NextIndex()}}, tx.now); err != nil {
 			return fmt.Errorf("append: %w", err)

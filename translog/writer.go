@@ -118,6 +118,8 @@ type group struct {
 	size    uint64         // of the tree with the entries so far
 	signs   bool           // entries are to be signed
 	members []*member
+	free    []member // room for the next ones
+	bodies  []Entry  // room for what they append
 
 	mark []byte            // to be written; nil if the tree has not grown
 	view *View             // to be released
@@ -128,8 +130,23 @@ type group struct {
 }
 
 type member struct {
-	r  *request
-	tx Tx
+	r         *request
+	tx        Tx
+	committed Committed
+	object    [1]*envelope.Object // where its Entries begin: most proposals have one
+}
+
+// atOnce is for how many members, or entries, a group takes memory at once.
+const atOnce = 16
+
+// taken is the first of what is left of free, or of more.
+func taken[T any](free *[]T) *T {
+	if len(*free) == 0 {
+		*free = make([]T, atOnce)
+	}
+	first := &(*free)[0]
+	*free = (*free)[1:]
+	return first
 }
 
 // commitGroup commits first and what waits behind it. An error is fatal, and
@@ -250,8 +267,10 @@ func (l *Log) waits() (r *request, ok bool) {
 // prepare takes r into the group, or answers it with its own error. It returns
 // an error if r has left traces and so spoilt the group.
 func (g *group) prepare(r *request) error {
-	m := &member{r: r, tx: Tx{l: g.l, now: g.now, batch: g.batch, first: g.size}}
+	m := taken(&g.free)
+	m.r = r
 	tx := &m.tx
+	*tx = Tx{l: g.l, g: g, now: g.now, batch: g.batch, first: g.size}
 	tx.entries = tx.one[:0]
 	before := g.batch.Len()
 	err := r.p.Prepare(tx)
@@ -368,7 +387,8 @@ func (g *group) finish(head signed) error {
 	}
 	err := parallel(len(g.members), func(i int) error {
 		m := g.members[i]
-		c := &Committed{Checkpoint: head.object, Note: head.note, Tree: head.tree}
+		c := &m.committed
+		*c = Committed{Entries: m.object[:0], Checkpoint: head.object, Note: head.note, Tree: head.tree}
 		for j := range m.tx.entries {
 			c.Entries = append(c.Entries, m.tx.entries[j].object)
 		}
