@@ -97,8 +97,12 @@ func TestSignBodiesIsSignBody(t *testing.T) {
 			if spoilt {
 				d.Header = drawHeader(t)
 			}
+			r, known := ruleOf(d.Type)
+			if !known {
+				r.signer = "indexer"
+			}
 			var e Encoder
-			e.Text("indexer", string(publisher))
+			e.Text(r.signer, string(publisher))
 			e.Texts("x", make([]string, rapid.IntRange(0, 300).Draw(t, "length")))
 			d.Body, _ = e.Object()
 			drafts[i] = d

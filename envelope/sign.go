@@ -11,13 +11,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/uzpif-oi/uzpif-oi/internal/ed25519batch"
+	"github.com/uzpif-oi/uzpif-oi/internal/expanded"
 )
 
 // A Signer holds one private key.
 type Signer struct {
 	key    ed25519.PrivateKey
-	many   *ed25519batch.Signer // by the same key
+	many   *expanded.PrivateKey // by the same key
 	public PublicKey
 }
 
@@ -35,7 +35,7 @@ func NewSigner(key ed25519.PrivateKey) (*Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Signer{derived, ed25519batch.NewSigner(derived), public}, nil
+	return &Signer{derived, expanded.NewPrivateKey(derived), public}, nil
 }
 
 // Format prints the key_id, whatever the verb, and so never the private key.

@@ -7,6 +7,9 @@ import (
 	"runtime"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable/durabletest"
 )
@@ -140,6 +143,24 @@ func TestWhoAsksForItIsTheLastOfItsGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestPortionsAreAllOfAGroup, none is larger than what is signed together, and the last
+// is small if there are enough of them.
+func TestPortionsAreAllOfAGroup(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, processors := rapid.IntRange(0, 3000).Draw(t, "entries"), rapid.IntRange(1, 64).Draw(t, "processors")
+		before, last := 0, 0
+		for _, end := range portions(n, processors) {
+			if last = end - before; last < 1 || last > envelope.SignedTogether {
+				t.Fatalf("a portion of %d of %d", last, n)
+			}
+			before = end
+		}
+		if before != n || last > 8 {
+			t.Fatalf("the last of %d ends at %d, and is of %d", n, before, last)
+		}
+	})
 }
 
 func TestAnEntryThatCannotBeSignedSpoilsItsGroupOnly(t *testing.T) {

@@ -1,4 +1,4 @@
-package ed25519batch_test
+package expanded_test
 
 import (
 	"crypto/ed25519"
@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/uzpif-oi/uzpif-oi/internal/ed25519batch"
+	"github.com/uzpif-oi/uzpif-oi/internal/expanded"
 )
 
 // TestSignaturesAreThoseOfTheStandardLibrary: the same octets for the same key and
@@ -14,9 +14,9 @@ import (
 func TestSignaturesAreThoseOfTheStandardLibrary(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := ed25519.NewKeyFromSeed(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "seed"))
-		messages := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, 300), 0, 2*ed25519batch.Most+2).Draw(t, "messages")
+		messages := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, 300), 0, 2*expanded.Most+2).Draw(t, "messages")
 		sigs := make([][ed25519.SignatureSize]byte, len(messages))
-		ed25519batch.NewSigner(key).Sign(sigs, messages)
+		expanded.NewPrivateKey(key).Sign(sigs, messages)
 		for i, m := range messages {
 			if want := ed25519.Sign(key, m); string(want) != string(sigs[i][:]) {
 				t.Fatalf("signature %d of %d is %x, want %x", i, len(messages), sigs[i], want)
@@ -27,13 +27,13 @@ func TestSignaturesAreThoseOfTheStandardLibrary(t *testing.T) {
 
 func BenchmarkSign(b *testing.B) {
 	key := ed25519.NewKeyFromSeed(make([]byte, 32))
-	messages := make([][]byte, ed25519batch.Most)
+	messages := make([][]byte, expanded.Most)
 	for i := range messages {
 		messages[i] = make([]byte, 1320)
 	}
 	sigs := make([][ed25519.SignatureSize]byte, len(messages))
 	b.Run("together", func(b *testing.B) {
-		s := ed25519batch.NewSigner(key)
+		s := expanded.NewPrivateKey(key)
 		for b.Loop() {
 			s.Sign(sigs, messages)
 		}
