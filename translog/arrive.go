@@ -1,6 +1,7 @@
 package translog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -118,13 +119,13 @@ func (g *group) seal() error {
 	return err
 }
 
-// octets is about how much the rows of the entries are.
+// octets is about how much the rows of the entries will be.
 func (g *group) octets() (n int) {
-	const row = 32 // beside its value
+	const row, signed = 32, 1536 // beside its value; what is not signed yet
 	for _, m := range g.members {
 		for i := range m.tx.entries {
 			e := &m.tx.entries[i]
-			n += len(e.raw) + 32*len(e.leaves) + 2*row
+			n += cmp.Or(len(e.raw), signed) + 32*len(e.leaves) + 2*row
 		}
 	}
 	return n

@@ -121,6 +121,7 @@ type group struct {
 	free    []member // room for the next ones
 	bodies  []Entry  // room for what they append
 
+	next *edge             // with its entries
 	mark []byte            // to be written; nil if the tree has not grown
 	view *View             // to be released
 	rows *durable.Snapshot // of the store, for the view
@@ -172,7 +173,12 @@ func (l *Log) commitGroup(first *request) error {
 	if len(g.members) == 0 {
 		return nil
 	}
-	if err := g.signEntries(); err != nil {
+	// What was prepared is read no more: what comes now goes behind it.
+	err = g.seal()
+	if err == nil {
+		err = g.enter()
+	}
+	if err != nil {
 		g.refuse(fmt.Errorf("%w: %w", ErrGroup, err))
 		return nil
 	}
@@ -298,17 +304,13 @@ func (g *group) refuse(err error) {
 	}
 }
 
-// commit brings the group, whose entries are signed, through the steps whose
+// commit brings the group, whose entries are in its tree, through the steps whose
 // order the package documentation gives, up to the sync, and arrive through the
 // rest. Nothing may be moved ahead of what stands before it.
 func (g *group) commit() error {
 	l := g.l
-	// What was prepared is read no more: what comes now goes behind it.
-	if err := g.seal(); err != nil {
-		return err
-	}
 	// Root, and the checkpoint of this very size.
-	next, head, err := g.grow()
+	head, err := g.head()
 	if err != nil {
 		return err
 	}
@@ -330,10 +332,10 @@ func (g *group) commit() error {
 	if g.rows, err = l.store.Snapshot(); err != nil {
 		return err
 	}
-	if next.size > l.edge.size {
-		g.mark = mark{size: next.size, root: head.tree.Root, highest: l.highest}.bytes()
+	if g.size > l.edge.size {
+		g.mark = mark{size: g.size, root: head.tree.Root, highest: l.highest}.bytes()
 	}
-	l.edge, l.head, l.last = next, head, g.now
+	l.edge, l.head, l.last = g.next, head, g.now
 	g.view, g.arrived = l.view(head), make(chan struct{})
 	var before *group
 	if n := len(l.way); n > 0 {
@@ -344,39 +346,21 @@ func (g *group) commit() error {
 	return nil
 }
 
-// grow adds the entries to a copy of the edge, writes their rows and those of
-// the tiles they fill, and signs the checkpoint. A group without entries keeps
-// the checkpoint there was.
-func (g *group) grow() (*edge, signed, error) {
+// head signs the checkpoint. A group without entries keeps the one there was.
+func (g *group) head() (signed, error) {
 	l := g.l
-	next, err := l.edge.clone()
-	if err != nil || g.size == l.edge.size {
-		return next, l.head, err
+	if g.size == l.edge.size {
+		return l.head, nil
 	}
-	tile := func(level int, index uint64, tile []byte) error {
-		return g.batch.Set(l.rows.key(tileKey(level, index)), tile)
-	}
-	for _, m := range g.members {
-		for i := range m.tx.entries {
-			e, index := &m.tx.entries[i], next.size
-			err := errors.Join(next.grow(e.hash, tile), g.batch.Set(l.rows.key(entryKey(index)), e.raw))
-			if len(e.leaves) > 0 {
-				err = errors.Join(err, g.batch.Set(l.rows.key(setKeyOf(index)), joinHashes(e.leaves)))
-			}
-			if err != nil {
-				return nil, signed{}, err
-			}
-		}
-	}
-	root, err := next.root()
+	root, err := g.next.root()
 	if err != nil {
-		return nil, signed{}, err
+		return signed{}, err
 	}
-	head, err := l.signCheckpoint(Tree{l.cfg.Origin, next.size, root}, envelope.Hash{}, g.now)
+	head, err := l.signCheckpoint(Tree{l.cfg.Origin, g.size, root}, envelope.Hash{}, g.now)
 	if err != nil {
-		return nil, signed{}, err
+		return signed{}, err
 	}
-	return next, head, head.write(g.batch, l.rows, rowHead)
+	return head, head.write(g.batch, l.rows, rowHead)
 }
 
 // finish calls every Finish, at the same time and each on a batch of its own,

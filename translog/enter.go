@@ -1,0 +1,168 @@
+package translog
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/uzpif-oi/uzpif-oi/envelope"
+)
+
+// A place is an entry with its index.
+type place struct {
+	*pending
+	index uint64
+}
+
+// enter signs the entries, which have their indexes, hashes them as leaves, and adds
+// them to a copy of the edge, with their rows and those of the tiles they fill, on all
+// cores.
+func (g *group) enter() error {
+	next, err := g.l.edge.clone()
+	if err != nil {
+		return err
+	}
+	places := make([]place, 0, g.size-next.size)
+	for _, m := range g.members {
+		for i := range m.tx.entries {
+			places = append(places, place{&m.tx.entries[i], m.tx.first + uint64(i)})
+		}
+	}
+	ends := portions(len(places), runtime.GOMAXPROCS(0))
+	e := &entering{g: g, next: next, places: places, ends: ends, signed: make([]atomic.Bool, len(ends))}
+	if err := parallel(len(ends), e.sign); err != nil {
+		return err
+	}
+	e.grow()
+	g.next = next
+	return e.err
+}
+
+// entering are the entries of a group while they are signed, in portions, and added
+// in their order to the edge.
+type entering struct {
+	g      *group
+	places []place
+	ends   []int         // where each portion ends in places
+	signed []atomic.Bool // which portions are
+
+	mu    sync.Mutex
+	next  *edge
+	added int   // how many portions were added to it
+	err   error // what kept one out
+}
+
+// portion is number i.
+func (e *entering) portion(i int) []place {
+	first := 0
+	if i > 0 {
+		first = e.ends[i-1]
+	}
+	return e.places[first:e.ends[i]]
+}
+
+// sign signs portion i, and adds what can be added by then, unless somebody does so.
+func (e *entering) sign(i int) error {
+	some := e.portion(i)
+	if err := e.g.l.signEntries(some, e.g.now); err != nil {
+		return err
+	}
+	for _, p := range some {
+		p.hash = LeafHash(p.raw)
+	}
+	e.signed[i].Store(true)
+	if e.mu.TryLock() {
+		e.add()
+		e.mu.Unlock()
+	}
+	runtime.Gosched() // to who has come back from the disk meanwhile, with the group before
+	return nil
+}
+
+// grow adds the rest.
+func (e *entering) grow() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.add()
+}
+
+// add adds the portions that are signed up to the first that is not.
+func (e *entering) add() {
+	for ; e.err == nil && e.added < len(e.ends) && e.signed[e.added].Load(); e.added++ {
+		for _, p := range e.portion(e.added) {
+			e.err = cmp.Or(e.err, e.g.add(p, e.next))
+		}
+	}
+}
+
+// add makes p the next entry of e.
+func (g *group) add(p place, e *edge) error {
+	tile := func(level int, index uint64, tile []byte) error {
+		return g.batch.Set(g.l.rows.key(tileKey(level, index)), tile)
+	}
+	err := errors.Join(e.grow(p.hash, tile), g.batch.Set(g.l.rows.key(entryKey(p.index)), p.raw))
+	if len(p.leaves) > 0 {
+		err = errors.Join(err, g.batch.Set(g.l.rows.key(setKeyOf(p.index)), joinHashes(p.leaves)))
+	}
+	return err
+}
+
+// portions divides n entries among the processors and tells where each portion ends.
+// They become smaller to the end, so that no processor is left with a large one when
+// the others are done.
+func portions(n, processors int) (ends []int) {
+	const least = 8 // of fewer, each signature would take a tenth longer
+	for end := 0; end < n; {
+		end += min(max((n-end)/(2*processors), least), envelope.SignedTogether, n-end)
+		ends = append(ends, end)
+	}
+	return ends
+}
+
+// encoders are those of bodies of entries, which are a kilobyte or two each.
+type encoders [envelope.SignedTogether]envelope.Encoder
+
+var bodyEncoders = sync.Pool{New: func() any { return new(encoders) }}
+
+// signEntries makes the octets of at most envelope.SignedTogether entries, but of
+// those that have them: they are done, or opaque. The same entry gives the same octets
+// again. Every Entry that can be written can be read back
+// (TestEveryEntryThatIsSignedIsReadBack), so that is not tried each time.
+func (l *Log) signEntries(places []place, now time.Time) error {
+	w := bodyEncoders.Get().(*encoders)
+	defer bodyEncoders.Put(w)
+	var room [envelope.SignedTogether]envelope.Draft
+	drafts := room[:0]
+	for _, e := range places {
+		if e.raw != nil {
+			continue
+		}
+		body, err := e.body.encode(&w[len(drafts)])
+		if err != nil {
+			return err
+		}
+		drafts = append(drafts, envelope.Draft{Header: envelope.Header{
+			Type: envelope.Entry, Authority: l.cfg.Authority, Subject: e.subject,
+			Epoch: l.cfg.Epoch, Sequence: e.index, IssuedAt: now,
+		}, Body: body})
+	}
+	objects, err := envelope.SignBodies(drafts, l.cfg.Indexer, l.cfg.Signer)
+	if err != nil {
+		return err
+	}
+	for _, e := range places {
+		if e.raw != nil {
+			continue
+		}
+		o := objects[0]
+		if len(o.Raw) > MaxEntry {
+			return fmt.Errorf("%w: %d octets, at most %d", ErrTooLarge, len(o.Raw), MaxEntry)
+		}
+		e.object, e.raw, objects = o, o.Raw, objects[1:]
+	}
+	return nil
+}
