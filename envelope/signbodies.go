@@ -53,6 +53,7 @@ type workspace struct {
 	drafts   [SignedTogether]draft
 	messages [SignedTogether][]byte
 	sigs     [SignedTogether][ed25519.SignatureSize]byte
+	text     [SignedTogether * sigText]byte
 }
 
 var workspaces = sync.Pool{New: func() any { return new(workspace) }}
@@ -107,8 +108,7 @@ const sigText = (ed25519.SignatureSize*8 + 5) / 6
 
 // texts are the first n signatures as they are written, one behind the other.
 func (m *workspace) texts(n int) string {
-	var room [SignedTogether * sigText]byte
-	b := room[:0]
+	b := m.text[:0]
 	for i := range n {
 		b = base64.RawURLEncoding.AppendEncode(b, m.sigs[i][:])
 	}

@@ -123,25 +123,28 @@ func portions(n, processors int) (ends []int) {
 	return ends
 }
 
-// encoders are those of bodies of entries, which are a kilobyte or two each.
-type encoders [envelope.SignedTogether]envelope.Encoder
+// A desk is the memory in which entries are drafted, whose bodies are a kilobyte or two
+// each.
+type desk struct {
+	encoders [envelope.SignedTogether]envelope.Encoder
+	drafts   [envelope.SignedTogether]envelope.Draft
+}
 
-var bodyEncoders = sync.Pool{New: func() any { return new(encoders) }}
+var desks = sync.Pool{New: func() any { return new(desk) }}
 
 // signEntries makes the octets of at most envelope.SignedTogether entries, but of
 // those that have them: they are done, or opaque. The same entry gives the same octets
 // again. Every Entry that can be written can be read back
 // (TestEveryEntryThatIsSignedIsReadBack), so that is not tried each time.
 func (l *Log) signEntries(places []place, now time.Time) error {
-	w := bodyEncoders.Get().(*encoders)
-	defer bodyEncoders.Put(w)
-	var room [envelope.SignedTogether]envelope.Draft
-	drafts := room[:0]
+	w := desks.Get().(*desk)
+	defer desks.Put(w)
+	drafts := w.drafts[:0]
 	for _, e := range places {
 		if e.raw != nil {
 			continue
 		}
-		body, err := e.body.encode(&w[len(drafts)])
+		body, err := e.body.encode(&w.encoders[len(drafts)])
 		if err != nil {
 			return err
 		}

@@ -19,6 +19,7 @@ import (
 	"crypto/ed25519"
 	"crypto/sha512"
 	"hash"
+	"sync"
 
 	"filippo.io/edwards25519"
 	"filippo.io/edwards25519/field"
@@ -58,37 +59,42 @@ func (k *PrivateKey) Sign(sigs [][ed25519.SignatureSize]byte, messages [][]byte)
 
 // sign signs at most Most messages (RFC 8032, 5.1.6).
 func (k *PrivateKey) sign(sigs [][ed25519.SignatureSize]byte, messages [][]byte) {
-	var nonces [Most]edwards25519.Scalar
-	var points [Most]point
-	u := newUniform()
+	w := workspaces.Get().(*workspace)
+	defer workspaces.Put(w)
 	for i, m := range messages {
-		u.set(&nonces[i], k.prefix, m)
-		points[i].set(new(edwards25519.Point).ScalarBaseMult(&nonces[i]))
+		w.hashed(&w.nonces[i], k.prefix, m)
+		w.points[i].set(w.nonce.ScalarBaseMult(&w.nonces[i]))
 	}
-	encode(points[:len(messages)], sigs)
-	var s edwards25519.Scalar
+	encode(w.points[:len(messages)], sigs)
+	s := &w.scalar
 	for i, m := range messages {
-		u.set(&s, sigs[i][:32], k.public, m)
-		s.MultiplyAdd(&s, k.scalar, &nonces[i])
+		w.hashed(s, sigs[i][:32], k.public, m)
+		s.MultiplyAdd(s, k.scalar, &w.nonces[i])
 		copy(sigs[i][32:], s.Bytes())
 	}
+	clear(w.nonces[:]) // with one, its signature gives the key away
 }
 
-// uniform makes scalars of hashes.
-type uniform struct {
-	hash hash.Hash
-	sum  [sha512.Size]byte
+// A workspace is the memory in which messages are signed: on a stack, each new goroutine
+// would have its own grow.
+type workspace struct {
+	nonces [Most]edwards25519.Scalar
+	points [Most]point
+	nonce  edwards25519.Point
+	scalar edwards25519.Scalar
+	hash   hash.Hash
+	sum    [sha512.Size]byte
 }
 
-func newUniform() *uniform { return &uniform{hash: sha512.New()} }
+var workspaces = sync.Pool{New: func() any { return &workspace{hash: sha512.New()} }}
 
-// set sets s to the hash of the parts, modulo the order of the group.
-func (u *uniform) set(s *edwards25519.Scalar, parts ...[]byte) {
-	u.hash.Reset()
+// hashed sets s to the hash of the parts, modulo the order of the group.
+func (w *workspace) hashed(s *edwards25519.Scalar, parts ...[]byte) {
+	w.hash.Reset()
 	for _, p := range parts {
-		u.hash.Write(p)
+		w.hash.Write(p)
 	}
-	if _, err := s.SetUniformBytes(u.hash.Sum(u.sum[:0])); err != nil {
+	if _, err := s.SetUniformBytes(w.hash.Sum(w.sum[:0])); err != nil {
 		panic("expanded: a hash is not of 64 octets") // it always is
 	}
 }
