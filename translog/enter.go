@@ -18,6 +18,18 @@ type place struct {
 	index uint64
 }
 
+// hashAhead hashes the first entry that is not, if it is complete already, while there is
+// nothing else to do.
+func (g *group) hashAhead() bool {
+	if g.hashed == len(g.places) || g.places[g.hashed].raw == nil {
+		return false
+	}
+	p := g.places[g.hashed]
+	p.hash = LeafHash(p.raw)
+	g.hashed++
+	return true
+}
+
 // enter signs the entries, which have their indexes, hashes them as leaves, and adds
 // them to a copy of the edge, with their rows and those of the tiles they fill, on all
 // cores.
@@ -26,14 +38,8 @@ func (g *group) enter() error {
 	if err != nil {
 		return err
 	}
-	places := make([]place, 0, g.size-next.size)
-	for _, m := range g.members {
-		for i := range m.tx.entries {
-			places = append(places, place{&m.tx.entries[i], m.tx.first + uint64(i)})
-		}
-	}
-	ends := portions(len(places), runtime.GOMAXPROCS(0))
-	e := &entering{g: g, next: next, places: places, ends: ends, signed: make([]atomic.Bool, len(ends))}
+	ends := portions(len(g.places), runtime.GOMAXPROCS(0))
+	e := &entering{g: g, next: next, ends: ends, signed: make([]atomic.Bool, len(ends))}
 	if err := parallel(len(ends), e.sign); err != nil {
 		return err
 	}
@@ -46,8 +52,7 @@ func (g *group) enter() error {
 // in their order to the edge.
 type entering struct {
 	g      *group
-	places []place
-	ends   []int         // where each portion ends in places
+	ends   []int         // where each portion ends in g.places
 	signed []atomic.Bool // which portions are
 
 	mu    sync.Mutex
@@ -56,22 +61,21 @@ type entering struct {
 	err   error // what kept one out
 }
 
-// portion is number i.
-func (e *entering) portion(i int) []place {
-	first := 0
+// portion is number i, and where it begins.
+func (e *entering) portion(i int) (some []place, first int) {
 	if i > 0 {
 		first = e.ends[i-1]
 	}
-	return e.places[first:e.ends[i]]
+	return e.g.places[first:e.ends[i]], first
 }
 
 // sign signs portion i, and adds what can be added by then, unless somebody does so.
 func (e *entering) sign(i int) error {
-	some := e.portion(i)
+	some, first := e.portion(i)
 	if err := e.g.l.signEntries(some, e.g.now); err != nil {
 		return err
 	}
-	for _, p := range some {
+	for _, p := range some[min(max(e.g.hashed-first, 0), len(some)):] {
 		p.hash = LeafHash(p.raw)
 	}
 	e.signed[i].Store(true)
@@ -93,7 +97,8 @@ func (e *entering) grow() {
 // add adds the portions that are signed up to the first that is not.
 func (e *entering) add() {
 	for ; e.err == nil && e.added < len(e.ends) && e.signed[e.added].Load(); e.added++ {
-		for _, p := range e.portion(e.added) {
+		some, _ := e.portion(e.added)
+		for _, p := range some {
 			e.err = cmp.Or(e.err, e.g.add(p, e.next))
 		}
 	}

@@ -118,7 +118,9 @@ type group struct {
 	size    uint64         // of the tree with the entries so far
 	signs   bool           // entries are to be signed
 	members []*member
-	free    []member // room for the next ones
+	places  []place  // their entries
+	hashed  int      // how many of these are already
+	free    []member // room for the next members
 	bodies  []Entry  // room for what they append
 
 	next *edge             // with its entries
@@ -229,8 +231,10 @@ func (g *group) comes() (r *request, ok bool) {
 	if n == 0 || g.signs && n < mostOnTheirWay {
 		return l.waiting()
 	}
-	if r, ok = l.waits(); ok {
-		return r, ok
+	for again := true; again; again = g.hashAhead() {
+		if r, ok = l.waits(); ok {
+			return r, ok
+		}
 	}
 	until := l.way[len(l.way)-1].arrived
 	if g.signs {
@@ -284,7 +288,10 @@ func (g *group) prepare(r *request) error {
 	switch {
 	case err == nil:
 		g.members = append(g.members, m)
-		g.size += uint64(len(tx.entries))
+		for i := range tx.entries {
+			g.places = append(g.places, place{&tx.entries[i], g.size})
+			g.size++
+		}
 		g.signs = g.signs || slices.ContainsFunc(tx.entries, func(e pending) bool { return e.raw == nil })
 		return nil
 	case g.batch.Len() != before || g.last != nil || len(tx.entries) > 0:
