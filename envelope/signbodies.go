@@ -23,12 +23,12 @@ func SignBody(h Header, body []byte, signer Name, s *Signer) (*Object, error) {
 }
 
 // SignBodies is Sign for bodies that an Encoder wrote and that name signer as the one
-// who signs. It reads nothing again, and signs SignedTogether of them at once, which
-// takes two fifths of the time: that Parse would return the same is held by
-// TestSignBodiesIsSign, and that a body can be decoded is for the caller to hold. The
-// bodies are copied. The objects share memory: who keeps one keeps it for
-// SignedTogether. An error is that of the first draft that has one, and nothing is
-// returned beside it.
+// who signs. It reads nothing again, and signs SignedTogether of them at once, in less
+// than half of the time: that Parse would return the same is held by
+// TestSignBodiesIsSignBody and TestSignBodyIsSign, and that a body can be decoded is for
+// the caller to hold. The bodies are copied. The objects share memory: who keeps one
+// keeps that of SignedTogether. An error is that of the first draft that has one, and
+// nothing is returned beside it.
 func SignBodies(drafts []Draft, signer Name, s *Signer) ([]*Object, error) {
 	objects := make([]*Object, 0, len(drafts))
 	m := workspaces.Get().(*workspace)
