@@ -83,7 +83,9 @@ func (e *entering) sign(i int) error {
 		e.add()
 		e.mu.Unlock()
 	}
-	runtime.Gosched() // to who has come back from the disk meanwhile, with the group before
+	if e.g.signs { // which takes long
+		runtime.Gosched() // to who has come back from the disk meanwhile, with the group before
+	}
 	return nil
 }
 
