@@ -149,6 +149,9 @@ func TestAFailedSyncEndsTheNextGroupToo(t *testing.T) {
 		}
 		<-h.Done()
 		h.unchanged(t)
+		if text := h.Err().Error(); strings.Count(text, "the disk is broken") != 1 {
+			t.Errorf("it is said more than once: %s", text)
+		}
 		if err := h.Log.Close(); !errors.Is(err, ErrFailed) {
 			t.Errorf("Close = %v", err)
 		}

@@ -33,7 +33,10 @@ func (l *Log) run() {
 			over, err = l.turn(tick.C)
 		}
 		if err != nil {
-			l.setErr(errors.Join(err, l.settle()))
+			if also := l.settle(); !errors.Is(err, also) { // for it may be why this one ended
+				err = errors.Join(err, also)
+			}
+			l.setErr(err)
 			return
 		}
 	}
