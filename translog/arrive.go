@@ -122,11 +122,8 @@ func (g *group) seal() error {
 // octets is about how much the rows of the entries will be.
 func (g *group) octets() (n int) {
 	const row, signed = 32, 1536 // beside its value; what is not signed yet
-	for _, m := range g.members {
-		for i := range m.tx.entries {
-			e := &m.tx.entries[i]
-			n += cmp.Or(len(e.raw), signed) + 32*len(e.leaves) + 2*row
-		}
+	for _, e := range g.places {
+		n += cmp.Or(len(e.raw), signed) + 32*len(e.leaves) + 2*row
 	}
 	return n
 }
