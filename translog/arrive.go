@@ -45,13 +45,33 @@ func (l *Log) room(most int) error {
 // onTheirWay is how many have not arrived. They are the last ones of l.way.
 func (l *Log) onTheirWay() (n int) {
 	for _, g := range l.way {
-		select {
-		case <-g.arrived:
-		default:
+		if !isClosed(g.arrived) {
 			n++
 		}
 	}
 	return n
+}
+
+// leastShare is how many proposals a group with entries to sign may always take.
+const leastShare = 32
+
+// fair reports whether a group with entries to sign may go on when it has taken n. It
+// leaves an eighth of those that there are: of those who were answered by the last two
+// groups, since they are about to come again, or of what it has, waits and is on its way
+// if that is more. Were all in one group, the processors would have nothing to do until it
+// is back from the disk, and all would then come at once, again and again.
+func (l *Log) fair(n int) bool {
+	if n < leastShare {
+		return true
+	}
+	there := n + len(l.urgent) + len(l.queue)
+	for _, g := range l.way {
+		if !isClosed(g.arrived) {
+			there += len(g.members)
+		}
+	}
+	there = max(there, l.took[0]+l.took[1])
+	return n < there-there/8
 }
 
 // arrive is the second half of commit, in a goroutine of its own for which room

@@ -230,6 +230,47 @@ func TestGroupsAreBounded(t *testing.T) {
 	}
 }
 
+// TestAGroupThatSignsLeavesSome: an eighth of those that there are stays for the next,
+// which has something to do while the first is on its way, unless they are few, or there
+// is nothing to sign.
+func TestAGroupThatSignsLeavesSome(t *testing.T) {
+	opaque := func(tx *Tx) error { return tx.AppendOpaque([]byte("x")) }
+	for _, tt := range []struct {
+		name        string
+		n           int
+		of          proposal
+		first, last uint64
+	}{
+		{"signed", 200, proposal{n: 1}, 175, 200},
+		{"few", leastShare - 1, proposal{n: 1}, leastShare - 1, leastShare - 1}, // and the gate
+		{"opaque", 200, proposal{prepare: opaque}, 200, 200},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := open(t, durabletest.New(), nil)
+			defer r.close(t)
+			var all []*proposal
+			for range tt.n {
+				p := tt.of
+				all = append(all, &p)
+			}
+			for i, err := range together(t, r, all...) {
+				if err != nil {
+					t.Errorf("proposal %d: %v", i, err)
+				}
+			}
+			for i, p := range all {
+				want := tt.first
+				if uint64(i) >= tt.first {
+					want = tt.last
+				}
+				if p.got.Tree.Size != want {
+					t.Fatalf("proposal %d has a tree of %d, want %d", i, p.got.Tree.Size, want)
+				}
+			}
+		})
+	}
+}
+
 func TestAFinishThatFailsEndsTheWriter(t *testing.T) {
 	d := durabletest.New()
 	r := open(t, d, nil)

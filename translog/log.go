@@ -137,12 +137,13 @@ type Log struct {
 
 	queuedBytes atomic.Int64 // the weight of what waits in queue and urgent
 
-	// mark, edge, head, way, latest, last and highest are owned by run; nothing
+	// mark, edge, head, way, took, latest, last and highest are owned by run; nothing
 	// else reads or writes them, but for mark while a group is on its way.
 	mark    *durable.Slots
 	edge    *edge
 	head    signed    // of the last commit
 	way     []*group  // on their way to the disk, in their order; some may have arrived
+	took    [2]int    // how many proposals the last two groups took
 	latest  signed    // published last
 	chain   chain     // of published checkpoints
 	last    time.Time // issued_at of the last object
@@ -220,12 +221,8 @@ func (l *Log) commit(ctx context.Context, p Proposal, queue chan *request) error
 		return ErrReadOnly
 	}
 	r := &request{p: p, done: make(chan error, 1)}
-	select {
-	case <-l.stop:
+	if isClosed(l.stop) || isClosed(l.done) {
 		return l.ended()
-	case <-l.done:
-		return l.ended()
-	default:
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -255,14 +252,20 @@ func (l *Log) commit(ctx context.Context, p Proposal, queue chan *request) error
 	}
 }
 
+// isClosed reports whether c, on which nothing is sent, is closed.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // ended says why no more is committed.
 func (l *Log) ended() error {
-	select {
-	case <-l.done:
-		if l.err != nil {
-			return l.err
-		}
-	default:
+	if isClosed(l.done) && l.err != nil {
+		return l.err
 	}
 	return ErrClosed
 }
@@ -273,12 +276,10 @@ func (l *Log) Done() <-chan struct{} { return l.done }
 // Err is nil while the writer runs and after a clean Close, else ErrFailed with
 // its cause.
 func (l *Log) Err() error {
-	select {
-	case <-l.done:
+	if isClosed(l.done) {
 		return l.err
-	default:
-		return nil
 	}
+	return nil
 }
 
 // Close ends the writer behind the group that it is committing, publishes what

@@ -206,6 +206,7 @@ func (r *request) answer(err error) {
 // group. An error means that all were refused.
 func (g *group) collect(first *request) error {
 	l := g.l
+	defer func() { l.took = [...]int{l.took[1], len(g.members)} }()
 	for r := first; ; {
 		if r.taken.CompareAndSwap(false, true) {
 			if err := g.prepare(r); err != nil {
@@ -213,7 +214,8 @@ func (g *group) collect(first *request) error {
 				return err
 			}
 		}
-		if g.last != nil || len(g.members) >= l.cfg.MaxGroup || g.batch.Len() >= l.cfg.MaxGroupBytes {
+		n := len(g.members)
+		if g.last != nil || n >= l.cfg.MaxGroup || g.signs && !l.fair(n) || g.batch.Len() >= l.cfg.MaxGroupBytes {
 			return nil
 		}
 		var waits bool
