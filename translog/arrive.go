@@ -56,7 +56,7 @@ func (l *Log) onTheirWay() (n int) {
 const leastShare = 32
 
 // fair reports whether a group with entries to sign may go on when it has taken n. It
-// leaves an eighth of those that there are: of those who were answered by the last two
+// leaves a third of those that there are: of those who were answered by the last two
 // groups, since they are about to come again, or of what it has, waits and is on its way
 // if that is more. Were all in one group, the processors would have nothing to do until it
 // is back from the disk, and all would then come at once, again and again.
@@ -71,7 +71,7 @@ func (l *Log) fair(n int) bool {
 		}
 	}
 	there = max(there, l.took[0]+l.took[1])
-	return n < there-there/8
+	return n < there-there/3
 }
 
 // arrive is the second half of commit, in a goroutine of its own for which room

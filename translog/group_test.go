@@ -230,7 +230,7 @@ func TestGroupsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAGroupThatSignsLeavesSome: an eighth of those that there are stays for the next,
+// TestAGroupThatSignsLeavesSome: a third of those that there are stays for the next,
 // which has something to do while the first is on its way, unless they are few, or there
 // is nothing to sign.
 func TestAGroupThatSignsLeavesSome(t *testing.T) {
@@ -241,7 +241,7 @@ func TestAGroupThatSignsLeavesSome(t *testing.T) {
 		of          proposal
 		first, last uint64
 	}{
-		{"signed", 200, proposal{n: 1}, 175, 200},
+		{"signed", 200, proposal{n: 1}, 133, 200},
 		{"few", leastShare - 1, proposal{n: 1}, leastShare - 1, leastShare - 1}, // and the gate
 		{"opaque", 200, proposal{prepare: opaque}, 200, 200},
 	} {
