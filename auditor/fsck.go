@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -77,9 +78,18 @@ func runFsck(ctx context.Context, out io.Writer, from string, f fsckFlags) error
 		return cli.With(cli.IO, err)
 	}
 	if !report.OK() {
-		return cli.Errorf(cli.Failed, "%s: %d things are not as they have to be", from, report.Found())
+		return cli.Errorf(cli.Failed, "%s: %d things are not as they have to be%s", from, report.Found(), elsewhere(from, card, report))
 	}
 	return nil
+}
+
+// elsewhere is where the log is by its card, if no checkpoint of it was found at the URL
+// from: so it is when a log was rotated out, whose place is still that of the first.
+func elsewhere(from string, card *identity.Card, r *fsck.Report) string {
+	if r.Origin != "" || !strings.Contains(from, "://") || strings.TrimRight(from, "/") == strings.TrimRight(card.Log.URL, "/") {
+		return ""
+	}
+	return fmt.Sprintf("; by its card the log %s is at %s", card.Log.Origin, card.Log.URL)
 }
 
 // checkLog tells a URL from a folder: a URL has a scheme.

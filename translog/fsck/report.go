@@ -87,7 +87,11 @@ func (r *Report) String() string {
 	if r.Unlisted > 0 {
 		fmt.Fprintf(&b, "and %d more findings\n", r.Unlisted)
 	}
-	fmt.Fprintf(&b, "log %s, %d entries, root %s\n", r.Origin, r.TreeSize, r.Root)
+	if r.Origin == "" {
+		b.WriteString("no checkpoint could be read: the rest was not looked at\n")
+	} else {
+		fmt.Fprintf(&b, "log %s, %d entries, root %s\n", r.Origin, r.TreeSize, r.Root)
+	}
 	fmt.Fprintf(&b, "checked: %d entries, %d tiles, %d checkpoints, %d decision sets; %d findings\n",
 		r.Entries, r.Tiles, r.Checkpoints, r.Sets, r.Found())
 	return b.String()
