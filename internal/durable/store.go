@@ -73,8 +73,8 @@ const CacheOnce = 4 << 20
 
 // MemTableOfLog is MemTableBytes for the store of a transparency log, which is written to
 // all the time: half as many tables are made, files begun and syncs of entries held up by
-// those of tables, and a signed entry is durable in 0.95 of the time. A process that has
-// been busy keeps 24 MiB more for it.
+// those of tables: a fiftieth more signed entries a second. A process that has been busy
+// keeps 24 MiB more for it.
 const MemTableOfLog = 16 << 20
 
 // HeldLayers is with how many layers of tables at level 0 writes wait for compactions.
