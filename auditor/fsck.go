@@ -89,7 +89,7 @@ func elsewhere(from string, card *identity.Card, r *fsck.Report) string {
 	if r.Origin != "" || !strings.Contains(from, "://") || strings.TrimRight(from, "/") == strings.TrimRight(card.Log.URL, "/") {
 		return ""
 	}
-	return fmt.Sprintf("; by its card the log %s is at %s", card.Log.Origin, card.Log.URL)
+	return safe(fmt.Sprintf("; by its card the log %s is at %s", card.Log.Origin, card.Log.URL))
 }
 
 // checkLog tells a URL from a folder: a URL has a scheme.

@@ -65,10 +65,8 @@ func (l *Log) fair(n int) bool {
 		return true
 	}
 	there := n + len(l.urgent) + len(l.queue)
-	for _, g := range l.way {
-		if !isClosed(g.arrived) {
-			there += len(g.members)
-		}
+	for _, g := range l.way[len(l.way)-l.onTheirWay():] {
+		there += len(g.members)
 	}
 	there = max(there, l.took[0]+l.took[1])
 	return n < there-there/3

@@ -88,7 +88,7 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, "and %d more findings\n", r.Unlisted)
 	}
 	if r.Origin == "" {
-		b.WriteString("no checkpoint could be read: the rest was not looked at\n")
+		b.WriteString("no checkpoint of the log could be read\n")
 	} else {
 		fmt.Fprintf(&b, "log %s, %d entries, root %s\n", r.Origin, r.TreeSize, r.Root)
 	}
