@@ -87,6 +87,7 @@ func TestSignBodyIsSign(t *testing.T) {
 func TestSignBodiesIsSignBody(t *testing.T) {
 	s := rfcSigner(t, 0)
 	accepted := 0
+	var pad Pad
 	rapid.Check(t, func(t *rapid.T) {
 		drafts := make([]Draft, rapid.IntRange(0, 3*SignedTogether).Draw(t, "drafts"))
 		spoilt := rapid.IntRange(0, 3).Draw(t, "any spoilt") == 0
@@ -126,6 +127,21 @@ func TestSignBodiesIsSignBody(t *testing.T) {
 		for i := range got { // memory that is shared is not written to twice
 			if o, err := Parse(got[i].Raw); err != nil || !reflect.DeepEqual(o, got[i]) {
 				t.Fatalf("number %d of %d is not what Parse makes of it: %v", i, len(got), err)
+			}
+		}
+		for first := 0; first < len(drafts); first += SignedTogether { // nor does used memory show
+			end := min(first+SignedTogether, len(drafts))
+			again, err := pad.SignBodies(drafts[first:end], publisher, s)
+			if err != nil || len(again) != end-first {
+				t.Fatalf("%d of %d signed, %v", len(again), end-first, err)
+			}
+			for i := range again {
+				if !reflect.DeepEqual(&again[i], got[first+i]) {
+					t.Fatalf("number %d is %+v on a pad, want %+v", first+i, &again[i], got[first+i])
+				}
+			}
+			if rapid.Bool().Draw(t, "reset") {
+				pad.Reset()
 			}
 		}
 		accepted++

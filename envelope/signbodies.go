@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/ed25519"
 	"encoding/base64"
+	"slices"
 	"sync"
 )
 
@@ -30,18 +31,48 @@ func SignBody(h Header, body []byte, signer Name, s *Signer) (*Object, error) {
 // keeps that of SignedTogether. An error is that of the first draft that has one, and
 // nothing is returned beside it.
 func SignBodies(drafts []Draft, signer Name, s *Signer) ([]*Object, error) {
-	objects := make([]*Object, 0, len(drafts))
-	m := workspaces.Get().(*workspace)
-	defer m.giveBack()
+	signed := make([]*Object, 0, len(drafts))
 	for first := 0; first < len(drafts); first += SignedTogether {
-		some := drafts[first:min(first+SignedTogether, len(drafts))]
-		var err error
-		if objects, err = m.sign(objects, some, signer, s); err != nil {
+		objects, err := new(Pad).SignBodies(drafts[first:min(first+SignedTogether, len(drafts))], signer, s)
+		if err != nil {
 			return nil, err
 		}
+		for i := range objects {
+			signed = append(signed, &objects[i])
+		}
 	}
-	return objects, nil
+	return signed, nil
 }
+
+// A Pad is memory for objects that are signed together. Who knows when nobody has a use
+// for them any more can sign the next ones there; the zero Pad takes what it needs.
+type Pad struct {
+	objects    []Object
+	signatures []Signature
+	raw        []byte
+}
+
+// SignBodies is SignBodies for at most SignedTogether drafts. The objects are in p,
+// until it is used again.
+func (p *Pad) SignBodies(drafts []Draft, signer Name, s *Signer) ([]Object, error) {
+	m := workspaces.Get().(*workspace)
+	defer m.giveBack()
+	return m.sign(p, drafts, signer, s)
+}
+
+// Reset forgets the objects, which nobody may read any more, and keeps their memory
+// unless they were large.
+func (p *Pad) Reset() {
+	const large = SignedTogether * 4 << 10
+	clear(p.objects)
+	clear(p.signatures)
+	if cap(p.raw) > large {
+		p.raw = nil
+	}
+}
+
+// sized is s, or more memory, with n elements of whatever is in there.
+func sized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 
 // SignedTogether is how many envelopes share the memory and the work of signing.
 const SignedTogether = 16
@@ -69,18 +100,18 @@ func (m *workspace) giveBack() {
 	}
 }
 
-// sign appends the envelopes of at most SignedTogether drafts to objects.
-func (m *workspace) sign(objects []*Object, drafts []Draft, signer Name, s *Signer) ([]*Object, error) {
+// sign signs the envelopes of at most SignedTogether drafts into p.
+func (m *workspace) sign(p *Pad, drafts []Draft, signer Name, s *Signer) ([]Object, error) {
 	n, room, key := len(drafts), 0, s.public.ID()
-	made := make([]Object, n)
+	p.objects = sized(p.objects, n)
 	var names [4]Name
 	for i := range drafts {
-		made[i] = drafts[i].object(signer)
-		if err := made[i].checkDraft(&drafts[i], names); err != nil {
+		o, d := &p.objects[i], &m.drafts[i]
+		*o = drafts[i].object(signer)
+		if err := o.checkDraft(&drafts[i], names); err != nil {
 			return nil, err
 		}
-		names = made[i].names()
-		d := &m.drafts[i]
+		names = o.names()
 		if err := d.compose(&drafts[i].Header, drafts[i].Body, key, &m.encoder); err != nil {
 			return nil, err
 		}
@@ -91,16 +122,16 @@ func (m *workspace) sign(objects []*Object, drafts []Draft, signer Name, s *Sign
 		room += d.size(1)
 	}
 	s.many.Sign(m.sigs[:n], m.messages[:n])
-	texts, signatures, raw := m.texts(n), make([]Signature, n), make([]byte, 0, room)
-	for i := range made {
-		o := &made[i]
-		signatures[i] = Signature{Ed25519, key, texts[i*sigText : (i+1)*sigText]}
-		d := m.drafts[i].finish(raw, signatures[i:i+1:i+1])
-		raw = raw[:len(raw)+len(d.raw)]
+	texts := m.texts(n)
+	p.signatures, p.raw = sized(p.signatures, n), slices.Grow(p.raw[:0], room)
+	for i := range p.objects {
+		o := &p.objects[i]
+		p.signatures[i] = Signature{Ed25519, key, texts[i*sigText : (i+1)*sigText]}
+		d := m.drafts[i].finish(p.raw, p.signatures[i:i+1:i+1])
+		p.raw = p.raw[:len(p.raw)+len(d.raw)]
 		o.ID, o.Body, o.Signatures, o.Raw, o.signed = d.id, d.body, d.signatures, d.raw, d.cut
-		objects = append(objects, o)
 	}
-	return objects, nil
+	return p.objects, nil
 }
 
 // sigText is how many characters a signature has.

@@ -90,6 +90,9 @@ func (g *group) arrive(before *group) {
 	}
 	_ = g.batch.Close() // sync tells whether it is well
 	g.answer(g.err)
+	if g.err == nil { // or the log has failed, and memory does not matter
+		g.mem.giveBack(g)
+	}
 }
 
 // sync returns once the group is durable in the store, and the group before it is

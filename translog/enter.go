@@ -72,7 +72,7 @@ func (e *entering) portion(i int) (some []place, first int) {
 // sign signs portion i, and adds what can be added by then, unless somebody does so.
 func (e *entering) sign(i int) error {
 	some, first := e.portion(i)
-	if err := e.g.l.signEntries(some, e.g.now); err != nil {
+	if err := e.g.l.signEntries(some, e.g.now, e.g.mem); err != nil {
 		return err
 	}
 	for _, p := range some[min(max(e.g.hashed-first, 0), len(some)):] {
@@ -139,11 +139,11 @@ type desk struct {
 
 var desks = sync.Pool{New: func() any { return new(desk) }}
 
-// signEntries makes the octets of at most envelope.SignedTogether entries, but of
+// signEntries makes the octets of at most envelope.SignedTogether entries in m, but of
 // those that have them: they are done, or opaque. The same entry gives the same octets
 // again. Every Entry that can be written can be read back
 // (TestEveryEntryThatIsSignedIsReadBack), so that is not tried each time.
-func (l *Log) signEntries(places []place, now time.Time) error {
+func (l *Log) signEntries(places []place, now time.Time, m *memory) error {
 	w := desks.Get().(*desk)
 	defer desks.Put(w)
 	drafts := w.drafts[:0]
@@ -160,7 +160,10 @@ func (l *Log) signEntries(places []place, now time.Time) error {
 			Epoch: l.cfg.Epoch, Sequence: e.index, IssuedAt: now,
 		}, Body: body})
 	}
-	objects, err := envelope.SignBodies(drafts, l.cfg.Indexer, l.cfg.Signer)
+	if len(drafts) == 0 {
+		return nil
+	}
+	objects, err := m.pad().SignBodies(drafts, l.cfg.Indexer, l.cfg.Signer)
 	if err != nil {
 		return err
 	}
@@ -168,7 +171,7 @@ func (l *Log) signEntries(places []place, now time.Time) error {
 		if e.raw != nil {
 			continue
 		}
-		o := objects[0]
+		o := &objects[0]
 		if len(o.Raw) > MaxEntry {
 			return fmt.Errorf("%w: %d octets, at most %d", ErrTooLarge, len(o.Raw), MaxEntry)
 		}

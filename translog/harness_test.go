@@ -1,6 +1,7 @@
 package translog
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
@@ -148,11 +149,27 @@ func (p *proposal) Prepare(tx *Tx) error {
 }
 
 func (p *proposal) Finish(tx *Tx, c *Committed) error {
-	p.got = c
+	p.got = ownOf(c)
 	if p.finish != nil {
 		return p.finish(tx, c)
 	}
 	return nil
+}
+
+// ownOf is c with entries of its own.
+func ownOf(c *Committed) *Committed {
+	own := *c
+	own.Entries = make([]*envelope.Object, len(c.Entries))
+	for i, o := range c.Entries {
+		if o == nil {
+			continue
+		}
+		var err error
+		if own.Entries[i], err = envelope.Parse(bytes.Clone(o.Raw)); err != nil {
+			panic(err)
+		}
+	}
+	return &own
 }
 
 func testHash(parts ...any) envelope.Hash { return sha256.Sum256([]byte(fmt.Sprint(parts...))) }

@@ -136,6 +136,7 @@ type Log struct {
 	closeErr error
 
 	queuedBytes atomic.Int64 // the weight of what waits in queue and urgent
+	answered    sync.Pool    // of requests, for the next ones
 
 	// mark, edge, head, way, took, latest, last and highest are owned by run; nothing
 	// else reads or writes them, but for mark while a group is on its way.
@@ -206,6 +207,23 @@ type request struct {
 	done   chan error  // of capacity 1
 }
 
+// request takes one for p from those that were answered.
+func (l *Log) request(p Proposal) *request {
+	r, ok := l.answered.Get().(*request)
+	if !ok {
+		r = &request{done: make(chan error, 1)}
+	}
+	r.p = p
+	return r
+}
+
+// giveBack is for the caller, to whom it belongs once it was answered.
+func (l *Log) giveBack(r *request) {
+	r.p = nil
+	r.taken.Store(false)
+	l.answered.Put(r)
+}
+
 // Commit hands p to the writer and returns nil once everything that p wrote is
 // durable and released. An error of p's own Prepare comes back as it is, and
 // nothing of p remains. If ctx ends while p still waits, p is withdrawn; once
@@ -220,18 +238,19 @@ func (l *Log) commit(ctx context.Context, p Proposal, queue chan *request) error
 	if l.cfg.ReadOnly {
 		return ErrReadOnly
 	}
-	r := &request{p: p, done: make(chan error, 1)}
 	if isClosed(l.stop) || isClosed(l.done) {
 		return l.ended()
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	r := l.request(p)
 	if err := l.enqueue(r, queue); err != nil {
 		return err
 	}
 	select {
 	case err := <-r.done:
+		l.giveBack(r)
 		return err
 	case <-l.done:
 	case <-ctx.Done():

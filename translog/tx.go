@@ -26,7 +26,8 @@ type Proposal interface {
 }
 
 // Committed is what became of a proposal. When Finish sees it nothing of it is
-// durable yet.
+// durable yet. It is Finish's, and so are the Entries: other proposals have their memory
+// later. Checkpoint and Note may be kept.
 type Committed struct {
 	Entries    []*envelope.Object // this proposal's; the Sequence is the index
 	Checkpoint *envelope.Object   // of the commit (UZPIF-OI 9.1.3)
@@ -45,8 +46,10 @@ type Tx struct {
 	entries []pending
 	one     [1]pending     // where entries begins: most proposals have one
 	last    *durable.Batch // see Last
-	closed  bool           // no more entries
+	open    bool           // for more entries
 }
+
+var errNotPreparing = errors.New("append: entries are appended in Prepare")
 
 // pending is an entry that has its index.
 type pending struct {
@@ -97,11 +100,11 @@ func (tx *Tx) Log() uint32 { return tx.l.rows.number }
 // later proofs; nil keeps none. An error (ErrTooLarge, or what is wrong with
 // the body) has added nothing.
 func (tx *Tx) Append(subject envelope.Name, body Entry, leafHashes [][32]byte) error {
+	if !tx.open {
+		return errNotPreparing
+	}
 	c := &tx.l.cfg
 	body.Indexer, body.Profile, body.LogOrigin = c.Indexer, Profile, c.Origin
-	if tx.closed {
-		return errors.New("append: entries are appended in Prepare")
-	}
 	if _, err := envelope.ParseName(string(subject)); err != nil {
 		return fmt.Errorf("append: subject: %w", err)
 	}
@@ -111,11 +114,11 @@ func (tx *Tx) Append(subject envelope.Name, body Entry, leafHashes [][32]byte) e
 	if len(leafHashes) > 0 && uint64(len(leafHashes)) != body.Objects.Count {
 		return fmt.Errorf("append: %d leaf hashes for a set of %d", len(leafHashes), body.Objects.Count)
 	}
-	e := pending{subject: subject, body: taken(&tx.g.bodies), leaves: leafHashes}
+	e := pending{subject: subject, body: tx.g.mem.bodies.take(), leaves: leafHashes}
 	*e.body = body
 	if mayBeTooLarge(subject, e.body, c) {
 		// Only then is it worth signing here, in the writer, to know.
-		if err := tx.l.signEntries([]place{{&e, tx.NextIndex()}}, tx.now); err != nil {
+		if err := tx.l.signEntries([]place{{&e, tx.NextIndex()}}, tx.now, tx.g.mem); err != nil {
 			return fmt.Errorf("append: %w", err)
 		}
 	}
@@ -140,8 +143,8 @@ func mayBeTooLarge(subject envelope.Name, body *Entry, c *Config) bool {
 // reports such an entry, and Committed.Entries has nil for it. raw must not be
 // changed until Commit has returned. An error has added nothing.
 func (tx *Tx) AppendOpaque(raw []byte) error {
-	if tx.closed {
-		return errors.New("append: entries are appended in Prepare")
+	if !tx.open {
+		return errNotPreparing
 	}
 	if len(raw) > MaxEntry {
 		return fmt.Errorf("append: %w: %d octets, at most %d", ErrTooLarge, len(raw), MaxEntry)

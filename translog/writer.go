@@ -121,10 +121,9 @@ type group struct {
 	size    uint64         // of the tree with the entries so far
 	signs   bool           // entries are to be signed
 	members []*member
-	places  []place  // their entries
-	hashed  int      // how many of these are already
-	free    []member // room for the next members
-	bodies  []Entry  // room for what they append
+	places  []place // their entries
+	hashed  int     // how many of these are already
+	mem     *memory // of members and places
 
 	next *edge             // with its entries
 	mark []byte            // to be written; nil if the tree has not grown
@@ -142,19 +141,6 @@ type member struct {
 	object    [1]*envelope.Object // where its Entries begin: most proposals have one
 }
 
-// atOnce is for how many members, or entries, a group takes memory at once.
-const atOnce = 16
-
-// taken is the first of what is left of free, or of more.
-func taken[T any](free *[]T) *T {
-	if len(*free) == 0 {
-		*free = make([]T, atOnce)
-	}
-	first := &(*free)[0]
-	*free = (*free)[1:]
-	return first
-}
-
 // commitGroup commits first and what waits behind it. An error is fatal, and
 // the answer to every member.
 func (l *Log) commitGroup(first *request) error {
@@ -163,7 +149,8 @@ func (l *Log) commitGroup(first *request) error {
 		first.answer(err)
 		return nil
 	}
-	g := &group{l: l, now: now, began: time.Now(), batch: l.store.NewBatch(), size: l.edge.size}
+	g := &group{l: l, now: now, began: time.Now(), batch: l.store.NewBatch(), size: l.edge.size, mem: memories.Get().(*memory)}
+	g.members, g.places = g.mem.list[:0], g.mem.places[:0]
 	defer func() {
 		if g.arrived == nil {
 			_ = g.batch.Close()
@@ -282,14 +269,14 @@ func (l *Log) waits() (r *request, ok bool) {
 // prepare takes r into the group, or answers it with its own error. It returns
 // an error if r has left traces and so spoilt the group.
 func (g *group) prepare(r *request) error {
-	m := taken(&g.free)
+	m := g.mem.members.take()
 	m.r = r
 	tx := &m.tx
-	*tx = Tx{l: g.l, g: g, now: g.now, batch: g.batch, first: g.size}
+	*tx = Tx{l: g.l, g: g, now: g.now, batch: g.batch, first: g.size, open: true}
 	tx.entries = tx.one[:0]
 	before := g.batch.Len()
 	err := r.p.Prepare(tx)
-	tx.closed, g.last = true, tx.last
+	tx.open, g.last = false, tx.last
 	switch {
 	case err == nil:
 		g.members = append(g.members, m)

@@ -3,18 +3,17 @@ package peer
 import (
 	"testing"
 
-	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/translog"
 )
 
-// kept is a decision whose entry is kept.
-type kept struct {
+// measured is a decision whose entry is measured.
+type measured struct {
 	decision
-	entry *envelope.Object
+	octets int
 }
 
-func (k *kept) Finish(_ *translog.Tx, c *translog.Committed) error {
-	k.entry = c.Entries[0]
+func (m *measured) Finish(_ *translog.Tx, c *translog.Committed) error {
+	m.octets = len(c.Entries[0].Raw)
 	return nil
 }
 
@@ -25,15 +24,15 @@ func TestSignedSizeIsThatOfAnEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer o.Close()
-	k := &kept{decision: decision{1}}
-	if err := o.Commit(t.Context(), k); err != nil {
+	m := &measured{decision: decision{1}}
+	if err := o.Commit(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
 	// Without the list of one signature and its name; with a tag, the algorithm, the
 	// key's name and three lengths.
 	const list = len(`,"signatures":[{"alg":"Ed25519","key_id":"sha256:","sig":""}]`) + 64 + 86
 	const beside = len("uzpif-oi/signature/v1") + 1 + 2 + len("Ed25519") + 2 + len("sha256:") + 64 + 8
-	if n := len(k.entry.Raw) - list + beside; n < SignedSize-20 || n > SignedSize+20 {
+	if n := m.octets - list + beside; n < SignedSize-20 || n > SignedSize+20 {
 		t.Errorf("%d octets are signed, and SignedSize says %d", n, SignedSize)
 	}
 }

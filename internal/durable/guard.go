@@ -151,9 +151,10 @@ func (g *guard) file(op, name string, open func() (vfs.File, error)) (f vfs.File
 
 // Create makes the name of a manifest durable at once. Pebble then writes a
 // marker that points to it, and syncs both names together; a crash in between
-// might keep the marker alone, and such a store cannot be opened.
+// might keep the marker alone, and such a store cannot be opened. Tables, and files of
+// values, are gathered.
 func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	return g.file("create", name, func() (vfs.File, error) {
+	f, err := g.file("create", name, func() (vfs.File, error) {
 		f, err := g.FS.Create(name, c)
 		if err != nil || !strings.HasPrefix(g.PathBase(name), "MANIFEST-") {
 			return f, err
@@ -163,6 +164,10 @@ func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 		}
 		return f, nil
 	})
+	if err != nil || !gathers(name) {
+		return f, err
+	}
+	return gathering(f), nil
 }
 
 func (g *guard) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
