@@ -163,6 +163,7 @@ func (l *Log) commitGroup(first *request) error {
 		return nil // answered; nothing was committed
 	}
 	if len(g.members) == 0 {
+		g.mem.giveBack(g)
 		return nil
 	}
 	// What was prepared is read no more: what comes now goes behind it.
