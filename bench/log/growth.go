@@ -19,8 +19,9 @@ import (
 
 const (
 	growAdders = 256
-	growStep   = 1_000_000 // entries between two looks
-	growProofs = 1000      // proofs of each look
+	growStep   = 1_000_000       // entries between two looks
+	growProofs = 1000            // proofs of each look
+	growRest   = 3 * time.Second // before it: what was written is merged, and as near or far as anything else
 )
 
 // A look is what was seen when the log had grown by another step.
@@ -85,12 +86,13 @@ func grow(ctx context.Context, dir string, entries uint64, progress func(string,
 	return g, nil
 }
 
-// lookAt measures proofs and what the log takes up.
+// lookAt measures proofs and what the log takes up, at rest.
 func lookAt(own *peer.Ours, size uint64) (look, error) {
 	v := own.Released()
 	if v.Tree.Size != size {
 		return look{}, fmt.Errorf("the log has %d entries, not %d", v.Tree.Size, size)
 	}
+	time.Sleep(growRest)
 	var took load.Histogram
 	for range growProofs {
 		index := rand.Uint64N(size)
