@@ -38,7 +38,7 @@ func OpenOurs(dir string) (*Ours, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := durable.Open(filepath.Join(dir, "store"), durable.Options{MemTableBytes: durable.MemTableOfLog, Logger: quiet})
+	s, err := durable.Open(filepath.Join(dir, "store"), durable.Options{Logger: quiet})
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/uzpif-oi/uzpif-oi/bench/load"
-	"github.com/uzpif-oi/uzpif-oi/internal/durable"
 )
 
 // Pebble is the engine alone, with the memtable and cache of our store, and values
@@ -24,7 +23,7 @@ func OpenPebble(dir string) (*Pebble, error) {
 	cache := pebble.NewCache(64 << 20)
 	defer cache.Unref()
 	o := &pebble.Options{
-		Cache: cache, MemTableSize: durable.MemTableOfLog, FormatMajorVersion: pebble.FormatValueSeparation, Logger: silent{},
+		Cache: cache, MemTableSize: 8 << 20, FormatMajorVersion: pebble.FormatValueSeparation, Logger: silent{},
 	}
 	o.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy {
 		return pebble.ValueSeparationPolicy{

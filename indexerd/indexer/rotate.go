@@ -170,9 +170,7 @@ func logConfig(c Config, store *durable.Store, local *identity.Local) translog.C
 
 // openStore opens the store of the indexer in c.Dir.
 func (c Config) openStore() (*durable.Store, error) {
-	return durable.Open(filepath.Join(c.Dir, "store"), durable.Options{
-		MemTableBytes: durable.MemTableOfLog, Logger: c.Log, Room: c.Room, Stall: c.Stall, FS: c.FS,
-	})
+	return durable.Open(filepath.Join(c.Dir, "store"), durable.Options{Logger: c.Log, Room: c.Room, Stall: c.Stall, FS: c.FS})
 }
 
 func (c Config) withDefaults() Config {

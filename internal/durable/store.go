@@ -71,12 +71,6 @@ const (
 // beside a daemon that is at work with a cache of its own.
 const CacheOnce = 4 << 20
 
-// MemTableOfLog is MemTableBytes for the store of a transparency log, which is written to
-// all the time: half as many tables are made, files begun and syncs of entries held up by
-// those of tables: a fiftieth more signed entries a second. A process that has been busy
-// keeps 24 MiB more for it.
-const MemTableOfLog = 16 << 20
-
 // HeldLayers is with how many layers of tables at level 0 writes wait for compactions.
 const HeldLayers = 40
 
