@@ -10,7 +10,7 @@ import (
 )
 
 // gatherBytes is how much of a table, or of a file of values, is written at once. Pebble
-// writes block by block, of four kilobytes and a half, and for each the system would
+// writes block by block, of a few kilobytes when they are compressed, and for each the system would
 // take memory, look the file up and note what is to be written.
 const gatherBytes = 128 << 10
 
