@@ -15,7 +15,10 @@
 //   - Two groups at most are on their way to the disk, one behind the other. The
 //     next is made ready meanwhile, sees their rows, and ends with them if they fail
 //     (TestTheNextGroupIsMadeReadyDuringASync, TestTwoGroupsAtMostAreOnTheirWay,
-//     TestAFailedSyncEndsTheNextGroupToo). What is released shows nothing of the
+//     TestAFailedSyncEndsTheNextGroupToo). Who asks for rows waits for them, and who
+//     does not is taken in during every Finish (TestWhoReadsSeesEveryFinishBefore);
+//     nothing is refused for want of rows that were lost
+//     (TestAFailedFinishEndsTheNextGroupToo). What is released shows nothing of the
 //     group behind it (TestAReleaseShowsNothingOfTheGroupBehindIt).
 //   - A write that fails ends the writer; nothing is acknowledged after it, and
 //     nothing is lost that was (TestEveryFailedWriteEndsTheWriter).
@@ -51,10 +54,11 @@
 //	release                                  one atomic pointer; readers see it now
 //	answer                                   Commit returns
 //
-// From the sync on, a second goroutine, arrive, has the group, and run makes the
-// next one ready. The sync of a group begins once the one two before it is released,
-// and so may be under way, or be one with that of the group before; batches become
-// durable in the order in which they are begun, and marks and releases keep it too.
+// From the root on, a second goroutine, commit, has the group, and run makes the
+// next one ready. The root of a group is made once the sync of the one before it has
+// begun, and the one two before it is released; so the sync may be under way at the same
+// time as that of the group before, or be one with it. Batches become durable in the order
+// in which they are begun, and marks and releases keep it too.
 // Before it does anything else run waits until none is on its way.
 //
 // Between commits run publishes: it signs the checkpoint that the public side

@@ -139,7 +139,8 @@ type Log struct {
 	answered    sync.Pool    // of requests, for the next ones
 
 	// mark, edge, head, way, took, latest, last and highest are owned by run; nothing
-	// else reads or writes them, but for mark while a group is on its way.
+	// else reads or writes them, but for mark and head while a group is on its way, which
+	// are that group's then, one after the other.
 	mark    *durable.Slots
 	edge    *edge
 	head    signed    // of the last commit
@@ -152,7 +153,7 @@ type Log struct {
 
 	outing
 
-	// Readers load these; run stores them, and arrive what was released.
+	// Readers load these; run stores them, and commit what was released.
 	released  atomic.Pointer[release]
 	published atomic.Pointer[View]
 	counters  *counters

@@ -14,7 +14,8 @@ import (
 type Proposal interface {
 	// Prepare makes the last checks, then writes rows and appends entries. It
 	// runs in the writer, one proposal after the other in the order of commit,
-	// and sees the rows of the proposals before it. An error refuses this
+	// and sees the rows of the proposals before it; behind its first call of Batch
+	// every Finish of the group before is over, too. An error refuses this
 	// proposal alone; it must come before the first row and entry, or the whole
 	// group is refused.
 	Prepare(tx *Tx) error
@@ -46,7 +47,8 @@ type Tx struct {
 	entries []pending
 	one     [1]pending     // where entries begins: most proposals have one
 	last    *durable.Batch // see Last
-	open    bool           // for more entries
+	open    bool           // in Prepare, for more entries
+	unseen  error          // why the rows of the group before were not there to be read
 }
 
 var errNotPreparing = errors.New("append: entries are appended in Prepare")
@@ -62,8 +64,12 @@ type pending struct {
 }
 
 // Batch is where rows are written, and where they are read from. It is the
-// writer's: neither commit nor close it.
+// writer's: neither commit nor close it. In Prepare it waits until the rows of the group
+// before can be read; a proposal that does without is prepared before that.
 func (tx *Tx) Batch() *durable.Batch {
+	if tx.open {
+		tx.unseen = tx.g.seesBefore()
+	}
 	if tx.batch == nil { // in Finish, which may well do without
 		tx.batch = tx.l.store.NewBatch()
 	}

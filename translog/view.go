@@ -21,10 +21,11 @@ type View struct {
 	nodes      tree             // of this size or a later one
 }
 
-// view is the view of a checkpoint of this size or of an earlier one.
-func (l *Log) view(s signed) *View {
-	return &View{s.tree, s.note, s.object, l.edge.tree(l.rows)}
-}
+// viewOf is the view of a checkpoint of the tree's size or of an earlier one.
+func viewOf(s signed, nodes tree) *View { return &View{s.tree, s.note, s.object, nodes} }
+
+// view is viewOf the tree as it is now.
+func (l *Log) view(s signed) *View { return viewOf(s, l.edge.tree(l.rows)) }
 
 // Released is the state after the last commit that was answered.
 func (l *Log) Released() View { return l.released.Load().view }

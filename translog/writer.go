@@ -110,12 +110,13 @@ func (l *Log) clock() (time.Time, error) {
 	return now, nil
 }
 
-// A group is the proposals of one commit. It belongs to run until its batch is
-// begun, and then to arrive.
+// A group is the proposals of one commit. It belongs to run until it is on its way, and
+// then to commit.
 type group struct {
 	l       *Log
 	now     time.Time
 	began   time.Time // by the machine's clock
+	before  *group    // whose rows it sees, nil if none is on its way; until it has arrived
 	batch   *durable.Batch
 	last    *durable.Batch // of the last member, nil if it asked for none
 	size    uint64         // of the tree with the entries so far
@@ -125,13 +126,17 @@ type group struct {
 	hashed  int     // how many of these are already
 	mem     *memory // of members and places
 
-	next *edge             // with its entries
-	mark []byte            // to be written; nil if the tree has not grown
-	view *View             // to be released
-	rows *durable.Snapshot // of the store, for the view
+	next    *edge             // with its entries
+	grown   bool              // there are any
+	highest time.Time         // for the mark
+	head    signed            // the checkpoint of its size
+	mark    []byte            // to be written; nil if the tree has not grown
+	rows    *durable.Snapshot // of the store, to be released
 
-	arrived chan struct{} // closed when it is released, or has failed; nil until its batch is begun
-	err     error         // that failure; set before
+	begun   chan struct{} // closed when the next may read its rows, or it has failed; nil until it is on its way
+	unbegun bool          // it has; set before
+	arrived chan struct{} // closed when it is released, or has failed; nil until it is on its way
+	err     error         // why it has; set before
 }
 
 type member struct {
@@ -150,6 +155,9 @@ func (l *Log) commitGroup(first *request) error {
 		return nil
 	}
 	g := &group{l: l, now: now, began: time.Now(), batch: l.store.NewBatch(), size: l.edge.size, mem: memories.Get().(*memory)}
+	if n := len(l.way); n > 0 {
+		g.before = l.way[n-1]
+	}
 	g.members, g.places = g.mem.list[:0], g.mem.places[:0]
 	defer func() {
 		if g.arrived == nil {
@@ -175,7 +183,7 @@ func (l *Log) commitGroup(first *request) error {
 		g.refuse(fmt.Errorf("%w: %w", ErrGroup, err))
 		return nil
 	}
-	if err := g.commit(); err != nil {
+	if err := g.start(); err != nil {
 		err = fmt.Errorf("commit at size %d: %w", l.edge.size, err)
 		g.answer(err)
 		return err
@@ -278,6 +286,11 @@ func (g *group) prepare(r *request) error {
 	before := g.batch.Len()
 	err := r.p.Prepare(tx)
 	tx.open, g.last = false, tx.last
+	if tx.unseen != nil { // it has decided without the rows of the group before
+		err = fmt.Errorf("%w: %w", ErrFailed, tx.unseen)
+		r.done <- err
+		return err
+	}
 	switch {
 	case err == nil:
 		g.members = append(g.members, m)
@@ -302,95 +315,6 @@ func (g *group) refuse(err error) {
 	for _, m := range g.members {
 		m.r.done <- err
 	}
-}
-
-// commit brings the group, whose entries are in its tree, through the steps whose
-// order the package documentation gives, up to the sync, and arrive through the
-// rest. Nothing may be moved ahead of what stands before it.
-func (g *group) commit() error {
-	l := g.l
-	// Root, and the checkpoint of this very size.
-	head, err := g.head()
-	if err != nil {
-		return err
-	}
-	// Receipts name entries and checkpoint, so they come now.
-	if err := g.finish(head); err != nil {
-		return err
-	}
-	// What a stalled disk holds up is bounded.
-	if err := l.room(mostOnTheirWay); err != nil {
-		return err
-	}
-	// One batch, one sync. From here on the commit may be durable, though never
-	// without those before it. The next group goes on from it, and sees its rows;
-	// nobody else does.
-	if err := g.batch.Begin(); err != nil {
-		return err
-	}
-	// No other has been begun: what the store shows now is what this group will.
-	if g.rows, err = l.store.Snapshot(); err != nil {
-		return err
-	}
-	if g.size > l.edge.size {
-		g.mark = mark{size: g.size, root: head.tree.Root, highest: l.highest}.bytes()
-	}
-	l.edge, l.head, l.last = g.next, head, g.now
-	g.view, g.arrived = l.view(head), make(chan struct{})
-	var before *group
-	if n := len(l.way); n > 0 {
-		before = l.way[n-1]
-	}
-	l.way = append(l.way, g)
-	go g.arrive(before)
-	return nil
-}
-
-// head signs the checkpoint. A group without entries keeps the one there was.
-func (g *group) head() (signed, error) {
-	l := g.l
-	if g.size == l.edge.size {
-		return l.head, nil
-	}
-	root, err := g.next.root()
-	if err != nil {
-		return signed{}, err
-	}
-	head, err := l.signCheckpoint(Tree{l.cfg.Origin, g.size, root}, envelope.Hash{}, g.now)
-	if err != nil {
-		return signed{}, err
-	}
-	return head, head.write(g.batch, l.rows, rowHead)
-}
-
-// finish calls every Finish, at the same time and each on a batch of its own,
-// and then merges the batches in the order of the proposals.
-func (g *group) finish(head signed) error {
-	for _, m := range g.members {
-		m.tx.batch = nil // one of its own, once it asks
-	}
-	err := parallel(len(g.members), func(i int) error {
-		m := g.members[i]
-		c := &m.committed
-		*c = Committed{Entries: m.object[:0], Checkpoint: head.object, Note: head.note, Tree: head.tree}
-		for j := range m.tx.entries {
-			c.Entries = append(c.Entries, m.tx.entries[j].object)
-		}
-		if err := m.r.p.Finish(&m.tx, c); err != nil {
-			return fmt.Errorf("finish: %w", err)
-		}
-		return nil
-	})
-	for _, m := range g.members {
-		if m.tx.batch == nil {
-			continue
-		}
-		if err == nil {
-			err = g.batch.Merge(m.tx.batch)
-		}
-		_ = m.tx.batch.Close() // merged, or never to be
-	}
-	return err
 }
 
 // parallel calls f for 0 to n-1 on all cores and returns the errors.

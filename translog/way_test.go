@@ -292,3 +292,104 @@ func TestNothingElseHappensDuringASync(t *testing.T) {
 		})
 	}
 }
+
+// A finishing log has a group of one entry, number 0, that waits in its Finish, in which
+// it then writes the row "first".
+type finishing struct {
+	*rig
+	answer  chan error
+	release func(error) // lets Finish return that
+}
+
+func holdFinish(t *testing.T) finishing {
+	t.Helper()
+	r := open(t, durabletest.New(), nil)
+	called, outcome := make(chan struct{}), make(chan error)
+	h := finishing{rig: r, answer: make(chan error, 1), release: func(err error) { outcome <- err }}
+	go func() {
+		h.answer <- r.Commit(context.Background(), &proposal{n: 1, finish: func(tx *Tx, _ *Committed) error {
+			close(called)
+			return errors.Join(<-outcome, tx.Batch().Set([]byte("first"), []byte("x")))
+		}})
+	}()
+	<-called
+	return h
+}
+
+// next commits an entry whose Prepare ends in what then returns, and returns when it is
+// about to: it is taken in while the group before is finished.
+func (h finishing) next(then func(*Tx) error) (answer chan error) {
+	taken, answer := make(chan struct{}), make(chan error, 1)
+	go func() {
+		answer <- h.Commit(context.Background(), &proposal{n: 1, prepare: func(tx *Tx) error {
+			close(taken)
+			return then(tx)
+		}})
+	}()
+	<-taken
+	return answer
+}
+
+// TestWhoReadsSeesEveryFinishBefore: what a proposal reads that is taken in while the
+// group before is finished is there when it asks for it.
+func TestWhoReadsSeesEveryFinishBefore(t *testing.T) {
+	h := holdFinish(t)
+	defer h.close(t)
+	read := make(chan struct{})
+	next := h.next(func(tx *Tx) error {
+		defer close(read)
+		if v, err := tx.Batch().Get([]byte("first")); err != nil || string(v) != "x" {
+			t.Errorf("the next group reads %q, %v", v, err)
+		}
+		return nil
+	})
+	time.Sleep(20 * time.Millisecond) // for what must not happen
+	if isClosed(read) {
+		t.Error("it has read before the row was written")
+	}
+	h.release(nil)
+	if err := errors.Join(<-h.answer, <-next); err != nil {
+		t.Error(err)
+	}
+	if size := h.Released().Tree.Size; size != 2 {
+		t.Errorf("released is size %d, want 2", size)
+	}
+}
+
+// TestAFailedFinishEndsTheNextGroupToo: whatever a proposal made of rows that were never
+// written, it is told that the log has failed.
+func TestAFailedFinishEndsTheNextGroupToo(t *testing.T) {
+	refused := errors.New("there is no such row")
+	reads := func(t *testing.T, verdict error) func(*Tx) error {
+		return func(tx *Tx) error {
+			if _, err := tx.Batch().Get([]byte("first")); !errors.Is(err, durable.ErrNotFound) {
+				t.Errorf("the next group reads with %v", err)
+			}
+			return verdict
+		}
+	}
+	for name, then := range map[string]func(*testing.T) func(*Tx) error{
+		"does not read":         func(*testing.T) func(*Tx) error { return func(*Tx) error { return nil } },
+		"reads, and writes":     func(t *testing.T) func(*Tx) error { return reads(t, nil) },
+		"reads, and is refused": func(t *testing.T) func(*Tx) error { return reads(t, refused) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := holdFinish(t)
+			next := h.next(then(t))
+			broken := errors.New("broken")
+			h.release(broken)
+			for _, a := range []chan error{h.answer, next} {
+				if err := <-a; !errors.Is(err, ErrFailed) || !errors.Is(err, broken) || errors.Is(err, refused) {
+					t.Errorf("Commit = %v", err)
+				}
+			}
+			if err := h.Log.Close(); !errors.Is(err, broken) || strings.Count(err.Error(), "broken") != 1 {
+				t.Errorf("Close = %v", err)
+			}
+			if err := h.reopen(nil); err != nil || h.Released().Tree.Size != 0 {
+				t.Errorf("after that the log opens at size %d, %v", h.Released().Tree.Size, err)
+			}
+			h.close(t)
+		})
+	}
+}

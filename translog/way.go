@@ -3,9 +3,7 @@ package translog
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
-	"time"
 )
 
 // mostOnTheirWay is how many groups may be on their way to the disk: one whose mark is
@@ -72,59 +70,6 @@ func (l *Log) fair(n int) bool {
 	return n < there-there/3
 }
 
-// arrive is the second half of commit, in a goroutine of its own for which room
-// waits, while run makes the next group ready. Before, if there is one, is the
-// group before; it may still be on its way.
-func (g *group) arrive(before *group) {
-	defer close(g.arrived)
-	err := g.sync(before)
-	if err == nil {
-		err = g.show()
-	} else {
-		err = errors.Join(err, g.rows.Close())
-	}
-	if err != nil {
-		g.err = fmt.Errorf("commit to size %d: %w", g.size, err)
-	} else {
-		g.l.counters.committed(g)
-	}
-	_ = g.batch.Close() // sync tells whether it is well
-	g.answer(g.err)
-	if g.err == nil { // or the log has failed, and memory does not matter
-		g.mem.giveBack(g)
-	}
-}
-
-// sync returns once the group is durable in the store, and the group before it is
-// released.
-func (g *group) sync(before *group) error {
-	began := time.Now()
-	if err := g.batch.Wait(); err != nil {
-		return err
-	}
-	g.l.counters.sync.Since(began)
-	if before != nil {
-		<-before.arrived
-		return before.err
-	}
-	return nil
-}
-
-// show releases the group, which is in the store for good.
-func (g *group) show() error {
-	// The mark follows the store and leads what is shown: were it first, a
-	// crash would leave a store that looks older than the mark; were it last, a
-	// store replaced in between could contradict what was shown.
-	if g.mark != nil {
-		if err := g.l.mark.Write(g.mark); err != nil {
-			return errors.Join(err, g.rows.Close())
-		}
-	}
-	// Released: readers may see it, and the callers are answered.
-	g.l.release(g.view, g.rows)
-	return nil
-}
-
 // seal puts what was prepared into a batch that is only written to.
 func (g *group) seal() error {
 	prepared := g.batch
@@ -147,14 +92,4 @@ func (g *group) octets() (n int) {
 		n += cmp.Or(len(e.raw), signed) + 32*len(e.leaves) + 2*row
 	}
 	return n
-}
-
-// answer tells the members what became of the commit.
-func (g *group) answer(err error) {
-	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrFailed, err)
-	}
-	for _, m := range g.members {
-		m.r.done <- err
-	}
 }
