@@ -54,7 +54,7 @@ func (l *Log) onTheirWay() (n int) {
 const leastShare = 32
 
 // fair reports whether a group with entries to sign may go on when it has taken n. It
-// leaves a third of those that there are: of those who were answered by the last two
+// leaves half of those that there are: of those who were answered by the last two
 // groups, since they are about to come again, or of what it has, waits and is on its way
 // if that is more. Were all in one group, the processors would have nothing to do until it
 // is back from the disk, and all would then come at once, again and again.
@@ -67,7 +67,7 @@ func (l *Log) fair(n int) bool {
 		there += len(g.members)
 	}
 	there = max(there, l.took[0]+l.took[1])
-	return n < there-there/3
+	return n < there-there/2
 }
 
 // seal puts what was prepared into a batch that is only written to.
