@@ -20,7 +20,7 @@ import (
 const (
 	growAdders = 256
 	growStep   = 1_000_000       // entries between two looks
-	growProofs = 1000            // proofs of each look
+	growProofs = 5000            // proofs of each look: most meet a file that was read before, as in a log in service
 	growRest   = 3 * time.Second // before it: what was written is merged, and as near or far as anything else
 )
 
