@@ -28,7 +28,8 @@ func newFsck(a *app) *cobra.Command {
 		Short: "Check the whole store: log, catalogue, segments, state, answers",
 		Long: "Check the whole store, whether the daemon runs or not: every entry, tile and checkpoint of the log,\n" +
 			"each page against its digest and each segment with its key, the state of each series against what the\n" +
-			"log commits to, and every answer that was given. Exit 1 if anything is not as it has to be.",
+			"log commits to, every answer that was given, and the checksum of every block of the tables, so that\n" +
+			"damage is found where nothing is kept any more, too. Exit 1 if anything is not as it has to be.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := askLong(cmd.Context(), a, "/fsck", url.Values{"log-only": {fmt.Sprint(logOnly)}}, func(ctx context.Context) (*indexer.FsckReport, error) {

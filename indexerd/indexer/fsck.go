@@ -78,7 +78,7 @@ func (x *Indexer) Fsck(ctx context.Context, o FsckOptions) (*FsckReport, error) 
 		return nil, err
 	}
 	defer done()
-	c := &checker{r: rows, keys: x.keys, large: x.large, decoder: x.decoder, limits: x.cfg.Limits, card: x.local.Card, window: windowPages}
+	c := &checker{r: rows, store: x.store, keys: x.keys, large: x.large, decoder: x.decoder, limits: x.cfg.Limits, card: x.local.Card, window: windowPages}
 	return c.run(ctx, mark, o)
 }
 
@@ -129,7 +129,7 @@ func FsckFolder(ctx context.Context, dir string, o FsckOptions) (*FsckReport, er
 		return nil, err
 	}
 	defer c.decoder.Close()
-	c.r = s
+	c.r, c.store = s, s
 	return c.run(ctx, mark, o)
 }
 
@@ -170,6 +170,7 @@ const windowPages = 1 << 18
 // A checker checks the rows of one instant.
 type checker struct {
 	r       durable.Reader
+	store   *durable.Store // of which r is
 	keys    *dataKeys
 	large   *larges
 	decoder *zstd.Decoder
@@ -208,7 +209,7 @@ func (c *checker) run(ctx context.Context, mark *translog.Tree, o FsckOptions) (
 	if c.logs, err = translog.Identities(c.r); err != nil {
 		c.logs = nil // a finding already
 	}
-	for _, step := range []func(context.Context) error{c.spaces, c.series} {
+	for _, step := range []func(context.Context) error{c.spaces, c.series, c.tables} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -251,6 +252,14 @@ func (c *checker) spaces(ctx context.Context) error {
 		lo = next
 	}
 	return nil
+}
+
+// tables looks for damage where no row is: a merge comes to it one day, and ends the
+// store.
+func (c *checker) tables(ctx context.Context) error {
+	return c.store.CheckTables(ctx, func(table string, err error) {
+		c.find(fsck.Unreadable, 0, "table "+table, "%v", err)
+	})
 }
 
 // series checks each agreement, and that no row belongs to none.

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -112,6 +113,13 @@ func (p *Publisher) checkBackup(dir string, m *Manifest) (err error) {
 		if err != nil {
 			return err
 		}
+	}
+	var damage error
+	err = store.CheckTables(context.Background(), func(table string, err error) {
+		damage = errors.Join(damage, fmt.Errorf("table %s: %w", table, err))
+	})
+	if err = errors.Join(err, damage); err != nil {
+		return err
 	}
 	copied := &Publisher{dir: dir, log: p.log, clock: p.clock, local: local, trust: trust, store: store, edits: make(map[string]*sync.Mutex), pulse: newPulse()}
 	n, bad, err := copied.VerifyReceipts()
