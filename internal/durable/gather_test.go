@@ -48,11 +48,11 @@ func TestWhatIsGatheredIsWrittenWhole(t *testing.T) {
 				read("synced so far", disk, want)
 			default:
 				p := bytes.Repeat([]byte{byte(i + 1)}, rapid.IntRange(0, gatherBytes+gatherBytes/2).Draw(t, "octets"))
+				want = append(want, p...) // before: who writes to a vfs.File may find p changed
 				n, err := f.Write(p)
 				if err != nil || n != len(p) {
 					t.Fatalf("Write = %d of %d, %v", n, len(p), err)
 				}
-				want = append(want, p...)
 			}
 		}
 		if got := contents(t, disk.CrashClone(vfs.CrashCloneCfg{})); !bytes.HasPrefix(got, durable) {
