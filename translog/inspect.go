@@ -223,8 +223,8 @@ func Identities(store durable.Reader) ([]Identity, error) {
 
 // ReadMark reads the high-water mark of the log with the verifier key vkey from
 // dir without changing it, also while a Log has it open; false if there is
-// none. A Log that is open may have written it since the last release: read
-// the mark first and the rows then.
+// none. A Log that is open writes it before the release that it is about: read
+// the mark first, and then what SnapshotOf its size shows.
 func ReadMark(fs durable.FS, dir, origin, vkey string) (Tree, bool, error) {
 	value, err := durable.ReadSlots(fs, filepath.Join(dir, markFile(vkey)))
 	if err != nil || value == nil {

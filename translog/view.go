@@ -1,9 +1,11 @@
 package translog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/uzpif-oi/uzpif-oi/envelope"
 	"github.com/uzpif-oi/uzpif-oi/internal/durable"
@@ -178,6 +180,35 @@ func (l *Log) Snapshot() (*Snapshot, error) {
 		}
 		if l.released.Load() == r {
 			return nil, ErrClosed // it was the last
+		}
+	}
+}
+
+// markLead is how long the mark of a log may lead what is released: one sync, and what a
+// disk that is slow makes of it.
+const markLead = 10 * time.Second
+
+// SnapshotOf is Snapshot, but waits for a release of a tree of that size at least, which the
+// mark of a commit on its way tells (see ReadMark), for ten seconds and while the log
+// goes on. Then it is the newest that there is. Errors: those of Snapshot; ctx's.
+func (l *Log) SnapshotOf(ctx context.Context, size uint64) (*Snapshot, error) {
+	enough := time.NewTimer(markLead)
+	defer enough.Stop()
+	for {
+		s, err := l.Snapshot()
+		if err != nil || s.Tree.Size >= size {
+			return s, err
+		}
+		select {
+		case <-s.Superseded():
+			s.Close()
+		case <-ctx.Done():
+			s.Close()
+			return nil, ctx.Err()
+		case <-l.done:
+			return s, nil
+		case <-enough.C:
+			return s, nil
 		}
 	}
 }

@@ -393,3 +393,54 @@ func TestAFailedFinishEndsTheNextGroupToo(t *testing.T) {
 		})
 	}
 }
+
+// TestASnapshotWaitsForWhatTheMarkLeads: who has read a mark gets a snapshot that is not
+// behind it, once the commit that the mark is about is released.
+func TestASnapshotWaitsForWhatTheMarkLeads(t *testing.T) {
+	for name, outcome := range map[string]error{"released": nil, "failed": errors.New("broken")} {
+		t.Run(name, func(t *testing.T) {
+			h := holdGroup(t, markFile(testVkey(t)), 0)
+			m, ok, err := ReadMark(h.disk.FS(), "/data/marks", testOrigin, testVkey(t))
+			if err != nil || !ok || m.Size != 3 || h.Released().Tree.Size != 2 {
+				t.Fatalf("mark of %d, %v, released %d", m.Size, err, h.Released().Tree.Size)
+			}
+			cut, cancel := context.WithCancel(context.Background())
+			cancel()
+			if _, err := h.SnapshotOf(cut, m.Size); !errors.Is(err, context.Canceled) {
+				t.Errorf("SnapshotOf = %v", err)
+			}
+			sizes := make(chan uint64, 1)
+			go func() {
+				s, err := h.SnapshotOf(context.Background(), m.Size)
+				if err != nil {
+					t.Error(err)
+					s = &Snapshot{}
+				} else {
+					defer s.Close()
+				}
+				sizes <- s.Tree.Size
+			}()
+			h.unchanged(t, h.answer)
+			if len(sizes) > 0 {
+				t.Error("it does not wait")
+			}
+			h.release(outcome)
+			want := uint64(3)
+			if outcome != nil {
+				want = 2 // there is no other
+			}
+			if got := <-sizes; got != want {
+				t.Errorf("a snapshot of %d, want %d", got, want)
+			}
+			if err := <-h.answer; (err == nil) != (outcome == nil) {
+				t.Errorf("Commit = %v", err)
+			}
+			if err := h.Log.Close(); (err == nil) != (outcome == nil) {
+				t.Errorf("Close = %v", err)
+			}
+			if outcome == nil {
+				h.close(t)
+			}
+		})
+	}
+}

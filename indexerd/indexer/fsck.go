@@ -73,7 +73,11 @@ func (x *Indexer) Fsck(ctx context.Context, o FsckOptions) (*FsckReport, error) 
 	if err != nil {
 		return nil, err
 	}
-	rows, done, err := x.released() // behind the mark
+	var least uint64
+	if mark != nil {
+		least = mark.Size
+	}
+	rows, done, err := x.releasedOf(ctx, least) // the mark leads it
 	if err != nil {
 		return nil, err
 	}
@@ -83,9 +87,15 @@ func (x *Indexer) Fsck(ctx context.Context, o FsckOptions) (*FsckReport, error) 
 }
 
 // released is the rows of the whole store as of the newest release, until done
-// is called. A log that is only read releases nothing any more.
+// is called.
 func (x *Indexer) released() (rows durable.Reader, done func(), err error) {
-	s, err := x.tlog.Snapshot()
+	return x.releasedOf(context.Background(), 0)
+}
+
+// releasedOf is released, of a tree of that size at least; see translog.Log.SnapshotOf. A
+// log that is only read releases nothing any more.
+func (x *Indexer) releasedOf(ctx context.Context, size uint64) (rows durable.Reader, done func(), err error) {
+	s, err := x.tlog.SnapshotOf(ctx, size)
 	if err == nil {
 		return s.Reader, s.Close, nil
 	}

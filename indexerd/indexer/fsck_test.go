@@ -103,7 +103,7 @@ func TestDamageInTheStoreIsFound(t *testing.T) {
 	}
 	check := func() *FsckReport {
 		t.Helper()
-		c := &checker{r: x.store, keys: x.keys, decoder: x.decoder, limits: x.cfg.Limits, card: x.local.Card, window: 100}
+		c := &checker{r: x.store, store: x.store, keys: x.keys, decoder: x.decoder, limits: x.cfg.Limits, card: x.local.Card, window: 100}
 		report, err := c.run(t.Context(), nil, FsckOptions{NoMark: true})
 		if err != nil {
 			t.Fatal(err)
@@ -180,7 +180,7 @@ func TestPagesAreFoundInWindows(t *testing.T) {
 		c.push(s, puts("again", urls(site, 9)[2*i:2*i+2]...)...)
 	}
 	for window := 1; window < 12; window++ {
-		c := &checker{r: r.x.store, keys: r.x.keys, decoder: r.x.decoder, limits: r.x.cfg.Limits, card: r.x.local.Card, window: window}
+		c := &checker{r: r.x.store, store: r.x.store, keys: r.x.keys, decoder: r.x.decoder, limits: r.x.cfg.Limits, card: r.x.local.Card, window: window}
 		report, err := c.run(t.Context(), nil, FsckOptions{NoMark: true})
 		if err != nil || !report.OK() || report.Pages != 9 || report.Segments != 5 {
 			t.Errorf("windows of %d pages: %+v, %v", window, report, err)
@@ -194,7 +194,7 @@ func TestTheStateIsWhatTheLogCommitsTo(t *testing.T) {
 	r := newRig(t)
 	s, _ := r.example().held(3)
 	rec, _, _ := r.stateOf(s)
-	c := &checker{r: r.x.store, keys: r.x.keys, decoder: r.x.decoder, limits: r.x.cfg.Limits, card: r.x.local.Card, window: 100}
+	c := &checker{r: r.x.store, store: r.x.store, keys: r.x.keys, decoder: r.x.decoder, limits: r.x.cfg.Limits, card: r.x.local.Card, window: 100}
 	if _, err := c.run(t.Context(), nil, FsckOptions{NoMark: true}); err != nil {
 		t.Fatal(err)
 	}

@@ -148,7 +148,7 @@ func TestAPurgeThatNothingTellsOfIsFound(t *testing.T) {
 	if err := errors.Join(b.DeleteRange(lo, durable.PrefixEnd(lo)), b.Commit()); err != nil {
 		t.Fatal(err)
 	}
-	c := &checker{r: r.x.store, keys: r.x.keys, decoder: r.x.decoder, large: r.x.large, limits: r.x.cfg.Limits, card: r.x.local.Card, window: 100}
+	c := &checker{r: r.x.store, store: r.x.store, keys: r.x.keys, decoder: r.x.decoder, large: r.x.large, limits: r.x.cfg.Limits, card: r.x.local.Card, window: 100}
 	report, err := c.run(t.Context(), nil, FsckOptions{NoMark: true})
 	if err != nil || len(report.Findings) != 1 || report.Findings[0].Kind != findSeries {
 		t.Errorf("findings %v, %v", report.Findings, err)

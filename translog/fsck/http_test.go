@@ -173,7 +173,7 @@ func TestALogIsCheckedWhileItGrows(t *testing.T) {
 		}
 		o := r.options() // reads the mark
 		o.Signatures = false
-		s, err := r.log.Snapshot()
+		s, err := r.log.SnapshotOf(t.Context(), o.Mark.Size) // which the mark leads
 		check(t, err)
 		got, err = Store(t.Context(), s.Reader, o)
 		if err != nil || !got.OK() || got.TreeSize != s.Tree.Size {
