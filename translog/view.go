@@ -192,12 +192,14 @@ const markLead = 10 * time.Second
 // mark of a commit on its way tells (see ReadMark), for ten seconds and while the log
 // goes on. Then it is the newest that there is. Errors: those of Snapshot; ctx's.
 func (l *Log) SnapshotOf(ctx context.Context, size uint64) (*Snapshot, error) {
-	enough := time.NewTimer(markLead)
-	defer enough.Stop()
+	var enough <-chan time.Time // none for those, nearly all, who need not wait
 	for {
 		s, err := l.Snapshot()
 		if err != nil || s.Tree.Size >= size {
 			return s, err
+		}
+		if enough == nil {
+			enough = time.After(markLead)
 		}
 		select {
 		case <-s.Superseded():
@@ -207,7 +209,7 @@ func (l *Log) SnapshotOf(ctx context.Context, size uint64) (*Snapshot, error) {
 			return nil, ctx.Err()
 		case <-l.done:
 			return s, nil
-		case <-enough.C:
+		case <-enough:
 			return s, nil
 		}
 	}

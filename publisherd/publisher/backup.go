@@ -114,9 +114,11 @@ func (p *Publisher) checkBackup(dir string, m *Manifest) (err error) {
 			return err
 		}
 	}
-	var damage error
+	var damage error // the first is enough: there is no backup then
 	err = store.CheckTables(context.Background(), func(table string, err error) {
-		damage = errors.Join(damage, fmt.Errorf("table %s: %w", table, err))
+		if damage == nil {
+			damage = fmt.Errorf("table %s: %w", table, err)
+		}
 	})
 	if err = errors.Join(err, damage); err != nil {
 		return err
